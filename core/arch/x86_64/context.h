@@ -1,0 +1,36 @@
+/* A saved context and the switch between two. A context is a stack pointer: all
+ * else lies on the stack, with call-frame information, so that an unwinder walks a
+ * parked G to its start. */
+#ifndef HEDDLE_ARCH_CONTEXT_H
+#define HEDDLE_ARCH_CONTEXT_H
+
+#include <stdint.h>
+
+struct gobuf {
+	uintptr_t sp;
+};
+
+/* arch_switch: saves the caller into *from and goes on in *to.
+ * Returns  when someone switches to *from, perhaps on another kernel thread.
+ * Context  any; the callee-saved registers, the SSE and x87 control words and,
+ *          where arch_use_pkru() was called, PKRU move with the context. The FS
+ *          base does not: arch_setfs comes first. */
+void arch_switch(struct gobuf *from, const struct gobuf *to);
+
+/* arch_switch_landing: the second half of arch_switch, as an address to return to with
+ * the stack pointer at a gobuf's sp. */
+void arch_switch_landing(void);
+
+/* arch_context_init: makes *buf a context that calls entry(arg) on the stack that ends
+ * at top (16-byte aligned); entry must not return. */
+void arch_context_init(struct gobuf *buf, uintptr_t top, void (*entry)(void *), void *arg);
+
+/* arch_use_pkru: from here on contexts carry their PKRU. For the first pkey_alloc. */
+void arch_use_pkru(void);
+
+/* arch_clone: raw clone of a kernel thread of this process that runs entry(arg) on the
+ * stack that ends at top, with FS base fs, and exits with it.
+ * Returns  its tid, or -errno. */
+long arch_clone(uintptr_t top, void (*entry)(void *), void *arg, uintptr_t fs, int32_t *tid);
+
+#endif

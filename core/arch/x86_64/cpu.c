@@ -1,0 +1,92 @@
+/* What the cpu folder does in C: thread blocks, fresh contexts, the FS base on cpus
+ * that guard it. The switch itself is switch.S. */
+#include <asm/prctl.h>
+
+#include "context.h"
+#include "cpu.h"
+#include "os.h"
+#include "syscall.h"
+#include "tls.h"
+
+__thread struct g *heddle_g;
+
+bool arch_fsgsbase;
+
+/* Read by switch.S at each switch. */
+uint8_t arch_pkru_used __attribute__((visibility("hidden")));
+
+void arch_start(void);
+
+void arch_init(void)
+{
+	enum { HWCAP2_FSGSBASE = 2 };
+	arch_fsgsbase = (os_auxv(OS_AT_HWCAP2) & HWCAP2_FSGSBASE) != 0;
+}
+
+uintptr_t arch_getfs(void)
+{
+	uintptr_t base = 0;
+	if (arch_fsgsbase)
+		__asm__ volatile("rdfsbase %0" : "=r"(base));
+	else
+		arch_syscall3(__NR_arch_prctl, ARCH_GET_FS, (long)&base, 0);
+	return base;
+}
+
+void arch_setfs_slow(uintptr_t base)
+{
+	arch_syscall3(__NR_arch_prctl, ARCH_SET_FS, (long)base, 0);
+}
+
+/* The part of a thread block above the FS base that compiled code may look at: the
+ * self pointer at 0 and 16, the stack guard at 40, the pointer guard at 48; libc's own
+ * fields behind them are left room and stay zero. */
+enum { TCB_SIZE = 2496 };
+
+size_t arch_tls_size(size_t below)
+{
+	return ((below + 63) & ~(size_t)63) + TCB_SIZE;
+}
+
+uintptr_t arch_tls_init(void *mem, size_t below)
+{
+	uintptr_t fs = (uintptr_t)mem + ((below + 63) & ~(size_t)63);
+	uintptr_t *tcb = (uintptr_t *)fs;
+	uintptr_t guard, pointer_guard;
+
+	__asm__ volatile("movq %%fs:40, %0\n\tmovq %%fs:48, %1" : "=r"(guard), "=r"(pointer_guard));
+	tcb[0] = fs;
+	tcb[2] = fs;
+	tcb[5] = guard;
+	tcb[6] = pointer_guard;
+	return fs;
+}
+
+void arch_context_init(struct gobuf *buf, uintptr_t top, void (*entry)(void *), void *arg)
+{
+	uintptr_t *sp = (uintptr_t *)(top - 16 - 72);
+	uint32_t mxcsr;
+	uint16_t x87;
+
+	__asm__ volatile("stmxcsr %0\n\tfnstcw %1" : "=m"(mxcsr), "=m"(x87));
+	sp[0] = (uint64_t)x87 << 32 | mxcsr;
+	sp[1] = 0;
+	if (arch_pkru_used) {
+		uint32_t pkru, high;
+		__asm__ volatile("rdpkru" : "=a"(pkru), "=d"(high) : "c"(0));
+		sp[1] = pkru;
+	}
+	sp[2] = 0;
+	sp[3] = 0;
+	sp[4] = (uintptr_t)arg;
+	sp[5] = (uintptr_t)entry;
+	sp[6] = 0;
+	sp[7] = 0;
+	sp[8] = (uintptr_t)arch_start + 1;
+	buf->sp = (uintptr_t)sp;
+}
+
+void arch_use_pkru(void)
+{
+	arch_pkru_used = 1;
+}

@@ -1,0 +1,89 @@
+/* The kernel's signal frame on x86-64, for G preemption: sigsave.h has the contract.
+ *
+ * The frame is, upwards: return address, ucontext, siginfo; and, wherever the kernel
+ * aligned it, the extended cpu state that uc_mcontext.fpregs points to. The state's
+ * length is in its software-reserved bytes. */
+#define _GNU_SOURCE
+#include <stddef.h>
+#include <stdint.h>
+#include <ucontext.h>
+
+#include "os.h"
+#include "sigsave.h"
+
+enum {
+	FP_MAGIC1 = 0x46505853,
+	FP_SW_OFFSET = 464, /* in the legacy area of 512 bytes */
+	FP_LEGACY = 512,
+	COMEBACK_STACK = 4096,
+	PAGE = 4096,
+	EFLAGS_PLAIN = 0x202, /* no direction, no trap, no alignment check */
+	/* The kernel's ucontext ends with a mask of 64 bits, glibc's with one of 1024. */
+	UC_SIZE = offsetof(ucontext_t, uc_sigmask) + 8,
+};
+
+static size_t fpstate_size(const void *fp)
+{
+	const uint32_t *sw = (const uint32_t *)((const char *)fp + FP_SW_OFFSET);
+	/* magic1, extended_size (with the closing magic2) */
+	return sw[0] == FP_MAGIC1 ? sw[1] : FP_LEGACY;
+}
+
+size_t arch_sigframe_size(void)
+{
+	size_t frame = (size_t)os_auxv(OS_AT_MINSIGSTKSZ);
+
+	if (frame == 0)
+		frame = 4 * PAGE;
+	return (sizeof(struct sigsave) + COMEBACK_STACK + UC_SIZE + frame + PAGE - 1) &
+	       ~(size_t)(PAGE - 1);
+}
+
+bool arch_sigsave(struct sigsave *save, const void *uc, struct gobuf *buf,
+		  void (*comeback)(void *))
+{
+	const ucontext_t *from = uc;
+	const void *fp = from->uc_mcontext.fpregs;
+	size_t fpsize = fp ? fpstate_size(fp) : 0;
+	uintptr_t end = (uintptr_t)save + save->size;
+	uintptr_t fp_at = (end - fpsize) & ~(uintptr_t)63;
+	/* The kernel reads the frame at the stack pointer less 8 when it ends. */
+	uintptr_t uc_at = (fp_at - UC_SIZE - 64) & ~(uintptr_t)15;
+	uintptr_t top = (uc_at - 64) & ~(uintptr_t)15;
+
+	if (fpsize > save->size || top < (uintptr_t)(save + 1) + COMEBACK_STACK / 2)
+		return false;
+	for (size_t i = 0; i < UC_SIZE / 8; i++)
+		((uint64_t *)uc_at)[i] = ((const uint64_t *)uc)[i];
+	for (size_t i = 0; i < (fpsize + 7) / 8; i++)
+		((uint64_t *)fp_at)[i] = ((const uint64_t *)fp)[i];
+	if (fp)
+		((ucontext_t *)uc_at)->uc_mcontext.fpregs = (void *)fp_at;
+	save->uc = uc_at;
+	arch_context_init(buf, top, comeback, save);
+	return true;
+}
+
+void arch_sigredirect(void *uc, const struct gobuf *buf)
+{
+	greg_t *regs = ((ucontext_t *)uc)->uc_mcontext.gregs;
+
+	regs[REG_RIP] = (greg_t)arch_switch_landing;
+	regs[REG_RSP] = (greg_t)buf->sp;
+	regs[REG_EFL] = EFLAGS_PLAIN;
+}
+
+uintptr_t arch_sigpc(const void *uc)
+{
+	return (uintptr_t)((const ucontext_t *)uc)->uc_mcontext.gregs[REG_RIP];
+}
+
+void arch_sigrebind(struct sigsave *save, void *sigstack, size_t len, uint64_t mask)
+{
+	ucontext_t *uc = (ucontext_t *)save->uc;
+
+	uc->uc_stack.ss_sp = sigstack;
+	uc->uc_stack.ss_size = len;
+	uc->uc_stack.ss_flags = 0;
+	*(uint64_t *)&uc->uc_sigmask = mask;
+}

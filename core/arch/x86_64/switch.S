@@ -1,0 +1,183 @@
+/* The context switch, the first frame of a context, and clone. Read context.h first.
+ *
+ * A saved context, from its stack pointer upwards:
+ *   0  mxcsr, x87 control word (4 + 2 bytes), pad
+ *   8  PKRU, or stale
+ *   16 r15  24 r14  32 r13  40 r12  48 rbx  56 rbp  64 return address */
+
+	.section heddle_text, "ax", @progbits
+
+	.globl	arch_switch
+	.hidden	arch_switch
+	.type	arch_switch, @function
+	.p2align 5
+arch_switch:
+	.cfi_startproc
+	pushq	%rbp
+	.cfi_adjust_cfa_offset 8
+	.cfi_rel_offset %rbp, 0
+	pushq	%rbx
+	.cfi_adjust_cfa_offset 8
+	.cfi_rel_offset %rbx, 0
+	pushq	%r12
+	.cfi_adjust_cfa_offset 8
+	.cfi_rel_offset %r12, 0
+	pushq	%r13
+	.cfi_adjust_cfa_offset 8
+	.cfi_rel_offset %r13, 0
+	pushq	%r14
+	.cfi_adjust_cfa_offset 8
+	.cfi_rel_offset %r14, 0
+	pushq	%r15
+	.cfi_adjust_cfa_offset 8
+	.cfi_rel_offset %r15, 0
+	subq	$16, %rsp
+	.cfi_adjust_cfa_offset 16
+	stmxcsr	(%rsp)
+	fnstcw	4(%rsp)
+	cmpb	$0, arch_pkru_used(%rip)
+	jne	.Lsave_pkru
+.Lsaved:
+	movq	%rsp, (%rdi)
+	movq	(%rsi), %rsp
+	/* From here on the frame is the other context's, of the same shape. */
+	.globl	arch_switch_landing
+	.hidden	arch_switch_landing
+arch_switch_landing:
+	cmpb	$0, arch_pkru_used(%rip)
+	jne	.Lload_pkru
+.Lloaded:
+	ldmxcsr	(%rsp)
+	fldcw	4(%rsp)
+	addq	$16, %rsp
+	.cfi_adjust_cfa_offset -16
+	popq	%r15
+	.cfi_adjust_cfa_offset -8
+	.cfi_restore %r15
+	popq	%r14
+	.cfi_adjust_cfa_offset -8
+	.cfi_restore %r14
+	popq	%r13
+	.cfi_adjust_cfa_offset -8
+	.cfi_restore %r13
+	popq	%r12
+	.cfi_adjust_cfa_offset -8
+	.cfi_restore %r12
+	popq	%rbx
+	.cfi_adjust_cfa_offset -8
+	.cfi_restore %rbx
+	popq	%rbp
+	.cfi_adjust_cfa_offset -8
+	.cfi_restore %rbp
+	ret
+	.cfi_endproc
+	.size	arch_switch, . - arch_switch
+
+	.type	switch_pkru, @function
+switch_pkru:
+	.cfi_startproc
+	.cfi_def_cfa %rsp, 72
+	.cfi_offset %rbp, -16
+	.cfi_offset %rbx, -24
+	.cfi_offset %r12, -32
+	.cfi_offset %r13, -40
+	.cfi_offset %r14, -48
+	.cfi_offset %r15, -56
+.Lsave_pkru:
+	xorl	%ecx, %ecx
+	rdpkru
+	movl	%eax, 8(%rsp)
+	jmp	.Lsaved
+.Lload_pkru:
+	xorl	%ecx, %ecx
+	xorl	%edx, %edx
+	movl	8(%rsp), %eax
+	wrpkru
+	jmp	.Lloaded
+	.cfi_endproc
+	.size	switch_pkru, . - switch_pkru
+
+/* The first frame of a context: r12 holds the function, r13 its argument. The undefined
+ * return address ends every unwinder's walk here. A fresh context returns to the byte
+ * behind the nop, since unwinders look up the address before a return address. */
+	.globl	arch_start
+	.hidden	arch_start
+	.type	arch_start, @function
+arch_start:
+	.cfi_startproc
+	.cfi_undefined %rip
+	nop
+	movq	%r13, %rdi
+	call	*%r12
+	ud2
+	.cfi_endproc
+	.size	arch_start, . - arch_start
+
+/* long arch_clone(uintptr_t top, void (*entry)(void *), void *arg, uintptr_t fs, int32_t *tid) */
+	.globl	arch_clone
+	.hidden	arch_clone
+	.type	arch_clone, @function
+arch_clone:
+	.cfi_startproc
+	/* VM FS FILES SIGHAND THREAD SYSVSEM SETTLS PARENT_SETTID */
+	movq	%rsi, %r9
+	movq	%rdx, %r11
+	movq	%rdi, %rsi
+	andq	$-16, %rsi
+	subq	$16, %rsi
+	movq	%r9, (%rsi)
+	movq	%r11, 8(%rsi)
+	movl	$0x1d0f00, %edi
+	movq	%r8, %rdx
+	movq	%rcx, %r8
+	xorl	%r10d, %r10d
+	movl	$56, %eax
+	syscall
+	testq	%rax, %rax
+	jz	1f
+	ret
+1:
+	.cfi_undefined %rip
+	xorl	%ebp, %ebp
+	popq	%rax
+	popq	%rdi
+	call	*%rax
+	xorl	%edi, %edi
+	movl	$60, %eax
+	syscall
+	ud2
+	.cfi_endproc
+	.size	arch_clone, . - arch_clone
+
+/* Ends a signal handler that the core installed. The kernel's unwinders know it by
+ * these two instructions. */
+	.globl	arch_sigrestorer
+	.hidden	arch_sigrestorer
+	.type	arch_sigrestorer, @function
+	nop
+arch_sigrestorer:
+	movl	$15, %eax
+	syscall
+	.size	arch_sigrestorer, . - arch_sigrestorer
+
+/* void arch_sigreturn(uintptr_t uc): ends the signal frame whose ucontext is at uc.
+ * The bytes between the two labels are never preempted: the frame is being left. */
+	.globl	arch_sigreturn
+	.hidden	arch_sigreturn
+	.globl	arch_sigreturn_end
+	.hidden	arch_sigreturn_end
+	.type	arch_sigreturn, @function
+arch_sigreturn:
+	.cfi_startproc
+	.cfi_undefined %rip
+	/* GRUNNING, as the last store before the kernel takes over: rsi is &gp->status. */
+	movq	%rdi, %rsp
+	movl	$2, (%rsi)
+	movl	$15, %eax
+	syscall
+	ud2
+	.cfi_endproc
+arch_sigreturn_end:
+	.size	arch_sigreturn, . - arch_sigreturn
+
+	.section .note.GNU-stack, "", @progbits

@@ -1,0 +1,99 @@
+/* Every choice of the scheduler, in one place: which G, how many, from whom, how long.
+ * Owns Go's answers; a policy replaces them here and nowhere else.
+ *
+ * Random choices come from mp->rng, which is seeded from sched.seed, so that a seed names
+ * them all. */
+#ifndef HEDDLE_CHOOSE_H
+#define HEDDLE_CHOOSE_H
+
+#include "gmp.h"
+
+enum {
+	CHOOSE_GLOBAL_TICK = 61, /* each so many slices the global queue goes first */
+	CHOOSE_STEAL_ROUNDS = 4,
+	CHOOSE_SLICE_NS = 10 * 1000 * 1000,
+	/* A G that timer or poller made ready may end a slice this old. */
+	CHOOSE_EARLY_NS = 500 * 1000,
+};
+
+/* splitmix64 */
+static inline uint64_t choose_random(struct m *mp)
+{
+	uint64_t z = mp->rng += 0x9e3779b97f4a7c15u;
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+	return z ^ (z >> 31);
+}
+
+static inline uint32_t choose_below(struct m *mp, uint32_t n)
+{
+	return (uint32_t)((choose_random(mp) >> 32) * n >> 32);
+}
+
+/* I4: half, rounded up. */
+static inline uint32_t choose_stealamount(uint32_t queued)
+{
+	return queued - queued / 2;
+}
+
+/* One P's share of the global queue. */
+static inline int32_t choose_globalshare(int32_t size, int32_t max)
+{
+	int32_t n = size / ld_rlx(&sched.gomaxprocs) + 1;
+	if (n > size)
+		n = size;
+	return n < max ? n : max;
+}
+
+/* True if this slice begins with the global queue. */
+static inline bool choose_globalfirst(const struct p *pp)
+{
+	return ld_rlx(&pp->schedtick) % CHOOSE_GLOBAL_TICK == 0 && ld_rlx(&sched.runqsize) > 0;
+}
+
+/* 003 M7's entry check: half of the busy Ps search at most. */
+static inline bool choose_spin(void)
+{
+	int32_t busy = ld_rlx(&sched.gomaxprocs) - ld_rlx(&sched.npidle);
+	return 2 * ld_rlx(&sched.nmspinning) < busy;
+}
+
+/* The order in which a thief visits all Ps: from a random start in random strides that
+ * are coprime to their number, so that each is seen once. */
+struct stealorder {
+	uint32_t n, at, stride, left;
+};
+
+static inline uint32_t gcd(uint32_t a, uint32_t b)
+{
+	while (b) {
+		uint32_t r = a % b;
+		a = b;
+		b = r;
+	}
+	return a;
+}
+
+static inline struct stealorder choose_stealorder(struct m *mp, uint32_t n)
+{
+	struct stealorder o = { n, 0, 1, n };
+	if (n > 1) {
+		o.at = choose_below(mp, n);
+		o.stride = 1 + choose_below(mp, n - 1);
+		while (gcd(o.stride, n) != 1)
+			o.stride = o.stride % (n - 1) + 1;
+	}
+	return o;
+}
+
+static inline bool stealorder_next(struct stealorder *o, uint32_t *at)
+{
+	if (o->left == 0)
+		return false;
+	o->left--;
+	*at = o->at;
+	o->at = (o->at + o->stride) % o->n;
+	return true;
+}
+
+#endif

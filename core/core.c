@@ -1,0 +1,100 @@
+/* Bringing the scheduler up. Owns nothing afterwards. */
+#include "core.h"
+
+#include "procs.h"
+#include "report.h"
+#include "sched.h"
+#include "trace.h"
+
+enum { MAX_MS = 10000, ENOMEM_ = 12, EALREADY_ = 114, CLOCK_REAL = 0 };
+
+static void forget_all(struct m *m0, struct m *sysmonm)
+{
+	struct sched fresh = { .lock = MUTEX_INIT(RANK_SCHED),
+			       .stoplock = MUTEX_INIT(RANK_STOP),
+			       .glock = MUTEX_INIT(RANK_GLIST) };
+	if (sysmonm)
+		mfree(sysmonm);
+	if (m0)
+		mfree(m0);
+	setg(NULL);
+	sched = fresh;
+}
+
+int core_init(const struct core_config *config)
+{
+	static struct core_config own;
+	struct m *m0, *sysmonm = NULL;
+	struct g *gp;
+	bool complained;
+	int r, procs;
+
+	if (sched.up)
+		return -EALREADY_;
+	own = *config;
+	osinit();
+	debug_init(own.debuglevel);
+	sched.seed = own.seed ? own.seed : os_clock(CLOCK_REAL);
+	sched.maxmcount = own.maxmcount ? own.maxmcount : MAX_MS;
+	sched.ncpu = procs_affinity();
+	sched.lastpoll = nanotime();
+	sched.sysmonwake = UINT64_MAX;
+	mstart_init(&own);
+	glist_init(own.tls);
+	report_init(own.schedtrace, own.scheddetail, own.alldead);
+	trace_init();
+	r = preempt_init(own.preempt);
+	if (r < 0)
+		return r;
+	procs = procs_default(own.gomaxprocs, &complained);
+	r = -ENOMEM_;
+	m0 = malloc_m();
+	gp = m0 ? gnew() : NULL;
+	if (gp)
+		sysmonm = malloc_m();
+	if (!sysmonm)
+		goto fail;
+	gp->goid = add_rlx(&sched.goidgen, 1) + 1;
+	r = procs_init(m0, procs);
+	if (r < 0)
+		goto fail;
+	madopt(m0, gp);
+	sched.foreignmask = gp->sigmask;
+	/* sysmon counts as an M, but as none that could wake a G of itself. */
+	sched.mcount = 2;
+	sched.nmsys = 1;
+	sched.sysmonm = sysmonm;
+	r = newosproc(sysmonm);
+	if (r < 0) {
+		procs_undo(m0);
+		goto fail;
+	}
+	sched.up = true;
+	count(ld_rlx(&m0->p), created);
+	unpin(gp);
+	return 0;
+fail:
+	forget_all(m0, sysmonm);
+	return r;
+}
+
+bool core_canspin(int i)
+{
+	enum { ACTIVE_SPIN = 4 };
+	struct g *gp = getg();
+	struct m *mp = gp ? ld_rlx(&gp->m) : NULL;
+	struct p *pp = mp ? ld_rlx(&mp->p) : NULL;
+
+	/* Advisory: the P may go any moment. */
+	return i < ACTIVE_SPIN && sched.ncpu > 1 && pp &&
+	       ld_rlx(&sched.gomaxprocs) >
+		       ld_rlx(&sched.npidle) + ld_rlx(&sched.nmspinning) + 1 &&
+	       runqempty(pp);
+}
+
+void core_dospin(void)
+{
+	enum { PAUSES = 30 };
+	for (int i = 0; i < PAUSES; i++)
+		arch_relax();
+}

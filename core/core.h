@@ -1,0 +1,92 @@
+/* The core's public calls: what interpose and shim build on. The futex is in futex.h,
+ * sleeps and clocks in sleep.h, fds in netpoll.h, reports in report.h.
+ *
+ * A "G" below is a context that newproc made or core_init adopted. Calls said to be for
+ * a G must not be made from another kernel thread, from a signal handler, or while the
+ * caller is inside the core. */
+#ifndef HEDDLE_CORE_H
+#define HEDDLE_CORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct g;
+struct m;
+
+struct core_config {
+	const char *gomaxprocs; /* the variable's text, or NULL */
+	uint64_t seed; /* of all random choices; 0: the clock's */
+	int32_t maxmcount; /* kernel threads at most; 0: 10000, as Go */
+	bool preempt; /* stop Gs that run over their slice, by signal 32 */
+	int debuglevel; /* debug builds: 1 or 2 */
+	uint32_t schedtrace; /* ms between lines on stderr; 0: none */
+	bool scheddetail;
+
+	/* Bytes of thread-local data below the FS base of the bare thread block that each
+	 * new G and each M gets. 0: they have none; Gs run on their M's FS base, and
+	 * newosproc must be given. */
+	size_t tls;
+
+	/* newosproc: starts a kernel thread that calls core_mstart(m, lo, hi) with the
+	 * bounds of its stack. NULL: raw clone. Returns 0 or -errno. */
+	int (*newosproc)(struct m *mp);
+
+	/* alldead: every G waits and nothing the core knows of can wake one. NULL: one
+	 * line on stderr. Called once, under sched.lock: it may look, not call. */
+	void (*alldead)(void);
+};
+
+/* core_init: starts the scheduler and makes the caller a G, in GRUNNING, on an M of its own.
+ * Returns  0 or -errno; on failure nothing is left behind and the caller is a plain thread.
+ * Context  once in a process, on a kernel thread that is no M. */
+int core_init(const struct core_config *config);
+
+/* core_mstart: the body of a kernel thread that newosproc started. Does not return. */
+void core_mstart(struct m *mp, uintptr_t lo, uintptr_t hi);
+
+/* newproc: a new G that runs fn(arg), soon, with the signal mask of the caller.
+ * Returns  0 and, if gp is not NULL, the G; -ENOMEM.
+ * Context  a G, or a kernel thread that is no M.
+ * Blocks   nobody.
+ * Order    what the caller did before is visible to fn. */
+int newproc(void (*fn)(void *), void *arg, size_t stacksize, struct g **gp);
+
+/* gopark: puts the running G to sleep until goready() is called on it. Once its context
+ * is saved, unlockf(gp, lock) runs, on whatever runs next on that M; false wakes it again.
+ * Context  a G.
+ * Blocks   the G only; its M goes on to run another.
+ * Order    what the waker did before goready() is visible on return. */
+void gopark(bool (*unlockf)(struct g *, void *), void *lock, int waitreason);
+
+/* goready: makes a parked G runnable; exactly one call for each park.
+ * Context  any but a signal handler. */
+void goready(struct g *gp);
+
+/* gosched: to the tail of the global queue. goyield: to the tail of the local one. */
+void gosched(void);
+void goyield(void);
+
+/* goexit: ends the running G. */
+void goexit(void) __attribute__((noreturn));
+
+/* entersyscall .. exitsyscall: brackets a call that may block the kernel thread. Between
+ * the two the G must not call the core, and its P may be given to others.
+ * Blocks   exitsyscall: the G, until there is a P for it. */
+void entersyscall(void);
+void exitsyscall(void);
+
+/* lockosthread: wires the running G to its M, until as many calls of unlockosthread. */
+void lockosthread(void);
+void unlockosthread(void);
+
+/* core_procs: GOMAXPROCS. core_setprocs: changes it; stops the world for the while.
+ * Returns  0, or -EINVAL, -ENOMEM with nothing changed. Context: a G. */
+int core_procs(void);
+int core_setprocs(int n);
+
+/* core_cansync spin: as Go's canSpin: is it worth PAUSEing for a lock, the i-th time? */
+bool core_canspin(int i);
+void core_dospin(void);
+
+#endif

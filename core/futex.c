@@ -1,0 +1,307 @@
+/* The futex of futex.h over the queues of waitq.h. Owns the buckets.
+ *
+ * No wake-up is lost because the waiter counts itself before it looks at the value, and
+ * the waker changes the value before it looks at the count; both looks are sequentially
+ * consistent. A wait ends by a claim on its wait word: by a waker, under the bucket's
+ * lock and after unlinking; or by a timer or signal, without the lock, in which case the
+ * waiter unlinks itself. The bucket's lock is released only after the parking G's context
+ * is saved (it is the park's unlockf). tests/model explores this very file. */
+#include "futex.h"
+
+#include "sched.h"
+#include "waitq.h"
+
+enum {
+	BUCKETS = 1024,
+	EINTR_ = 4,
+	EAGAIN_ = 11,
+	ENOMEM_ = 12,
+	ETIMEDOUT_ = 110,
+	CLOCK_MONO = 1,
+};
+
+static struct bucket buckets[BUCKETS];
+
+static struct bucket *bucket_of(const void *addr)
+{
+	uint64_t z = (uintptr_t)addr * 0x9e3779b97f4a7c15u;
+	struct bucket *b = &buckets[z >> 54];
+
+	_Static_assert(BUCKETS == 1 << 10, "the shift above");
+	return b;
+}
+
+/* Locks the bucket in which w waits or waited: a requeue may move it meanwhile. */
+static struct bucket *lock_bucket_of(struct waiter *w)
+{
+	for (;;) {
+		/* Acquire: pairs with the release in futex_requeue. */
+		struct bucket *b = ld_acq(&w->bucket);
+		lock(&b->lock);
+		if (ld_rlx(&w->bucket) == b)
+			return b;
+		unlock(&b->lock);
+	}
+}
+
+/* The wait ended without a waker: w must be in no queue when its stack frame goes. Taking
+ * the lock also waits for a waker that is unlinking it just now. */
+static void unlink_late(struct waiter *w)
+{
+	struct bucket *b = lock_bucket_of(w);
+
+	if (w->linked) {
+		waitq_remove(b, w);
+		add_sc(&b->nwait, (uint32_t)-1);
+	}
+	unlock(&b->lock);
+}
+
+static int64_t time_left(const struct deadline *d)
+{
+	uint64_t now = os_clock(d->clock);
+	return d->at > now ? (int64_t)(d->at - now) : 0;
+}
+
+static bool unlockf(struct g *gp, void *arg)
+{
+	struct bucket *b = arg;
+	(void)gp;
+	unlock(&b->lock);
+	return true;
+}
+
+struct timedpark {
+	struct bucket *bucket;
+	struct waiter *w;
+	const struct deadline *deadline;
+};
+
+/* The timer may fire as soon as it is armed, and the G run on; but it cannot leave
+ * futex_wait, where w and arg live, before it had the bucket's lock. */
+static bool unlockf_timed(struct g *gp, void *arg)
+{
+	struct timedpark *t = arg;
+	struct bucket *b = t->bucket;
+	uint64_t seq = t->w->seq;
+	uint64_t when = nanotime() + (uint64_t)time_left(t->deadline);
+	bool ok = timer_arm(ld_rlx(&getg()->m), &gp->timer, when, seq, gp) == 0;
+
+	if (!ok)
+		ok = !wait_claim(gp, seq, WAIT_NOMEM);
+	unlock(&b->lock);
+	return ok;
+}
+
+static int wait_g(struct m *mp, struct g *gp, struct bucket *b, struct waiter *w,
+		  const struct deadline *deadline)
+{
+	struct timedpark timed = { b, w, deadline };
+
+	count(mp->p, futexwaits);
+	st_rlx(&gp->waiton, (const void *)w->addr);
+	if (deadline)
+		park(mp, gp, unlockf_timed, &timed, WAIT_FUTEX);
+	else
+		park(mp, gp, unlockf, b, WAIT_FUTEX);
+	switch (wait_result(gp)) {
+	case WAIT_TIMEOUT:
+		unlink_late(w);
+		/* The timer runs on the monotonic clock; another may have been set back. */
+		return deadline->clock == CLOCK_MONO || time_left(deadline) == 0 ? -ETIMEDOUT_ : 0;
+	case WAIT_INTR:
+		unlink_late(w);
+		break;
+	case WAIT_NOMEM:
+		unlink_late(w);
+		return -ENOMEM_;
+	default:
+		break;
+	}
+	if (deadline)
+		timer_disarm(&gp->timer);
+	return wait_result(gp) == WAIT_INTR ? -EINTR_ : 0;
+}
+
+/* The same for a kernel thread that is no M: it sleeps on its own word. */
+static int wait_foreign(struct bucket *b, struct waiter *w, const struct deadline *deadline)
+{
+	ATOMIC(uint32_t) *low = (ATOMIC(uint32_t) *)w->word;
+	uint64_t pending = w->seq << WAIT_BITS | WAIT_PENDING;
+	int r = 0;
+
+	unlock(&b->lock);
+	/* Acquire: pairs with the waker's claim. */
+	while (ld_acq(w->word) == pending) {
+		if (r == -EINTR_ || (deadline && time_left(deadline) == 0)) {
+			uint64_t over = w->seq << WAIT_BITS |
+					(r == -EINTR_ ? WAIT_INTR : WAIT_TIMEOUT);
+			if (!cas_acqrel(w->word, pending, over))
+				break;
+			unlink_late(w);
+			return r == -EINTR_ ? -EINTR_ : -ETIMEDOUT_;
+		}
+		r = futexsleep(low, (uint32_t)pending, deadline ? time_left(deadline) : -1);
+	}
+	return 0;
+}
+
+int futex_wait(ATOMIC(uint32_t) *addr, uint32_t value, uint32_t bitset,
+	       const struct deadline *deadline, int flags)
+{
+	struct g *gp = getg();
+	struct m *mp = enter(gp);
+	struct bucket *b = bucket_of(addr);
+	ATOMIC(uint64_t) ownword = WAIT_PENDING;
+	struct waiter w = { .addr = (uintptr_t)addr, .bitset = bitset, .bucket = b };
+	int r;
+
+	DCHECK(GMP_G5, !gp || !on_g0(gp));
+	/* Sequentially consistent, before the look at the value: see the top. */
+	add_sc(&b->nwait, 1);
+	lock(&b->lock);
+	if (ld_sc(addr) != value) {
+		unlock(&b->lock);
+		add_sc(&b->nwait, (uint32_t)-1);
+		outof(gp);
+		return -EAGAIN_;
+	}
+	if (gp) {
+		w.gp = gp;
+		w.seq = wait_begin(gp);
+		w.word = &gp->wait;
+	} else {
+		w.word = &ownword;
+	}
+	waitq_add(b, &w, (flags & FUTEX_LIFO) != 0);
+	r = gp ? wait_g(mp, gp, b, &w, deadline) : wait_foreign(b, &w, deadline);
+	outof(gp);
+	return r;
+}
+
+/* Unlinks w and ends its wait. True if it was us who ended it; then its G is on *list.
+ * Locks: its bucket's. */
+static bool wake_locked(struct bucket *b, struct waiter *w, struct glist *list)
+{
+	struct g *gp = w->gp;
+	ATOMIC(uint64_t) *word = w->word;
+	uint64_t pending = w->seq << WAIT_BITS | WAIT_PENDING;
+
+	waitq_remove(b, w);
+	add_sc(&b->nwait, (uint32_t)-1);
+	/* Acquire and release: the waiter sees what we did before the wake. A kernel thread
+	 * may leave, and w with it, as soon as this has succeeded. */
+	if (!cas_acqrel(word, pending, w->seq << WAIT_BITS | WAIT_READY))
+		return false;
+	if (!gp) {
+		futexwakeup((ATOMIC(uint32_t) *)word, 1);
+		return true;
+	}
+	gp->schedlink = NULL;
+	if (list->head)
+		list->last->schedlink = gp;
+	else
+		list->head = gp;
+	list->last = gp;
+	list->n++;
+	return true;
+}
+
+/* Wakes up to n of those whose bitset meets ours. Locks: b's. */
+static int wake_some_locked(struct bucket *b, uintptr_t addr, int n, uint32_t bitset,
+			    struct glist *list)
+{
+	struct waiter *w = waitq_first(b, addr);
+	int woken = 0;
+
+	while (w && (n < 0 || woken < n)) {
+		struct waiter *next = w->next;
+		if ((w->bitset & bitset) != 0 && wake_locked(b, w, list))
+			woken++;
+		w = next;
+	}
+	return woken;
+}
+
+/* Readies what a wake collected. */
+static void ready_list(struct m *mp, struct g *self, struct glist *list, int flags)
+{
+	if (mp)
+		count_by(mp->p, futexwakes, (uint64_t)list->n);
+	if (list->n != 1 || !mp) {
+		injectglist(mp, list);
+		return;
+	}
+	ready(mp, list->head, true);
+	/* Straight to the waiter, which is in runnext; our turn comes by the local queue. */
+	if ((flags & FUTEX_HANDOFF) && !on_g0(self))
+		leave(mp, self, POST_YIELD, NULL, NULL);
+}
+
+int futex_wake(ATOMIC(uint32_t) *addr, int n, uint32_t bitset, int flags)
+{
+	struct bucket *b = bucket_of(addr);
+	struct glist list = { NULL, 0, NULL };
+	struct g *self;
+	struct m *mp;
+	int woken;
+
+	/* A read-modify-write, so that the caller's change of *addr, however it was made,
+	 * comes before this look: see the top. */
+	if (add_sc(&b->nwait, 0) == 0)
+		return 0;
+	self = getg();
+	mp = enter(self);
+	lock(&b->lock);
+	woken = wake_some_locked(b, (uintptr_t)addr, n, bitset, &list);
+	unlock(&b->lock);
+	if (list.head)
+		ready_list(mp, self, &list, flags);
+	outof(self);
+	return woken;
+}
+
+int futex_requeue(ATOMIC(uint32_t) *addr, int nwake, ATOMIC(uint32_t) *addr2, int nmove,
+		  bool check, uint32_t value)
+{
+	struct bucket *from = bucket_of(addr), *to = bucket_of(addr2);
+	struct bucket *low = from < to ? from : to, *high = low == from ? to : from;
+	struct glist list = { NULL, 0, NULL };
+	struct g *self = getg();
+	struct m *mp = enter(self);
+	struct waiter *w;
+	int done;
+
+	lock(&low->lock);
+	if (high != low)
+		lock(&high->lock);
+	if (check && ld_sc(addr) != value) {
+		done = -EAGAIN_;
+		goto out;
+	}
+	done = wake_some_locked(from, (uintptr_t)addr, nwake, ~(uint32_t)0, &list);
+	w = addr == addr2 ? NULL : waitq_first(from, (uintptr_t)addr);
+	for (int moved = 0; w && (nmove < 0 || moved < nmove); moved++, done++) {
+		struct waiter *next = w->next;
+		waitq_remove(from, w);
+		/* Counted there before it is gone here: a waker of either address must not
+		 * read 0 while it is between the two. */
+		add_sc(&to->nwait, 1);
+		w->addr = (uintptr_t)addr2;
+		if (w->gp)
+			st_rlx(&w->gp->waiton, (const void *)addr2);
+		/* Release: pairs with the acquire in lock_bucket_of. */
+		st_rel(&w->bucket, to);
+		waitq_add(to, w, false);
+		add_sc(&from->nwait, (uint32_t)-1);
+		w = next;
+	}
+out:
+	if (high != low)
+		unlock(&high->lock);
+	unlock(&low->lock);
+	if (list.head)
+		ready_list(mp, self, &list, 0);
+	outof(self);
+	return done;
+}

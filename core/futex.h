@@ -1,0 +1,45 @@
+/* The futex: wait on an address while it holds a value, wake those who wait there.
+ *
+ * Gs and kernel threads that are no Ms wait in the same queues, first come first served
+ * for each address. The queues are ours, keyed by address, so an object of the
+ * program's needs no constructor. Meaning and results are futex(2)'s, with -errno. */
+#ifndef HEDDLE_FUTEX_H
+#define HEDDLE_FUTEX_H
+
+#include <stdint.h>
+
+#include "atomic.h"
+
+/* A point in time on a clock: CLOCK_MONOTONIC, CLOCK_REALTIME or another that os_clock
+ * reads. For a span, add it to os_clock(1). */
+struct deadline {
+	int clock;
+	uint64_t at; /* ns */
+};
+
+enum {
+	FUTEX_ANY = -1, /* as a bitset: all bits; as a count: all waiters */
+	FUTEX_LIFO = 1, /* wait: before the others; for one that waited already */
+	FUTEX_HANDOFF = 2, /* wake: the woken G runs now, in the caller's place */
+};
+
+/* futex_wait: sleeps while *addr == value until a wake, the deadline or a signal.
+ * Returns  0 (woken), -EAGAIN (other value), -ETIMEDOUT, -EINTR, -ENOMEM.
+ * Context  a G, or a kernel thread that is no M; not g0, not a handler.
+ * Blocks   the G; the kernel thread if it is no M.
+ * Order    a waker's writes before its wake are visible; whoever changes *addr and then
+ *          wakes finds each waiter that read the old value. */
+int futex_wait(ATOMIC(uint32_t) *addr, uint32_t value, uint32_t bitset,
+	       const struct deadline *deadline, int flags);
+
+/* futex_wake: wakes up to n waiters whose bitset meets ours, oldest first.
+ * Returns  how many. Context: any but a handler. Blocks: nobody. */
+int futex_wake(ATOMIC(uint32_t) *addr, int n, uint32_t bitset, int flags);
+
+/* futex_requeue: wakes up to nwake and moves up to nmove of the others to addr2, if *addr
+ * is value (check == false: whatever it is).
+ * Returns  how many were woken and moved, or -EAGAIN. */
+int futex_requeue(ATOMIC(uint32_t) *addr, int nwake, ATOMIC(uint32_t) *addr2, int nmove,
+		  bool check, uint32_t value);
+
+#endif

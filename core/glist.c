@@ -1,0 +1,246 @@
+/* G structs: making, recycling. Owns the free lists; a G keeps its stack there, so that
+ * the next one starts on warm pages. A struct g, once made, stays for ever: stale
+ * pointers to one (a late timer, sysmon's look) always point to a G. */
+#include "core.h"
+#include "san.h"
+#include "sched.h"
+#include "trace.h"
+
+enum {
+	G_SLAB = 64 * 1024,
+	GOID_BATCH = 16,
+	ENOMEM_ = 12,
+	GUARD = 4096,
+};
+
+static size_t g_tls;
+
+void glist_init(size_t tls)
+{
+	g_tls = tls;
+}
+
+struct g *gnew(void)
+{
+	/* Cut from slabs, under glock. */
+	static char *slab, *slabend;
+	size_t size = (sizeof(struct g) + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1);
+	struct g *gp = NULL;
+
+	lock(&sched.glock);
+	if (slabend - slab < (ptrdiff_t)size) {
+		char *at = os_reserve(G_SLAB);
+		if (os_failed(at)) {
+			unlock(&sched.glock);
+			return NULL;
+		}
+		slab = at;
+		slabend = at + G_SLAB;
+	}
+	gp = (struct g *)slab;
+	slab += size;
+	unlock(&sched.glock);
+	/* Release: whoever walks allg sees a whole G. */
+	do
+		gp->alllink = ld_rlx(&sched.allg);
+	while (!cas_rel(&sched.allg, gp->alllink, gp));
+	return gp;
+}
+
+/* Half of pp's dead Gs to the common list, with their deep pages given back: these are
+ * not reused soon. */
+static void gfspill(struct p *pp, int32_t keep)
+{
+	struct g *list = NULL, *last = NULL;
+	int32_t n = 0;
+
+	while (pp->ngfree > keep) {
+		struct g *gp = pp->gfree;
+		pp->gfree = gp->schedlink;
+		pp->ngfree--;
+		stackscavenge(&gp->stack);
+		gp->schedlink = list;
+		if (!list)
+			last = gp;
+		list = gp;
+		n++;
+	}
+	if (!list)
+		return;
+	lock(&sched.glock);
+	last->schedlink = sched.gfree;
+	sched.gfree = list;
+	sched.ngfree += n;
+	unlock(&sched.glock);
+}
+
+void gfpurge(struct p *pp)
+{
+	gfspill(pp, 0);
+}
+
+void gfput(struct m *mp, struct g *gp)
+{
+	struct p *pp = ld_rlx(&mp->p);
+
+	st_rlx(&gp->status, GDEAD);
+	gp->lockedm = NULL;
+	gp->lockedcount = 0;
+	san_fiber_free(gp);
+	gp->schedlink = pp->gfree;
+	pp->gfree = gp;
+	if (++pp->ngfree >= GFREE_LOCAL)
+		gfspill(pp, GFREE_LOCAL / 2);
+}
+
+static struct g *gfget_global(struct p *pp)
+{
+	struct g *gp;
+
+	if (!pp) {
+		lock(&sched.glock);
+		gp = sched.gfree;
+		if (gp) {
+			sched.gfree = gp->schedlink;
+			sched.ngfree--;
+		}
+		unlock(&sched.glock);
+		return gp;
+	}
+	lock(&sched.glock);
+	while (sched.gfree && pp->ngfree < GFREE_LOCAL / 2) {
+		gp = sched.gfree;
+		sched.gfree = gp->schedlink;
+		sched.ngfree--;
+		gp->schedlink = pp->gfree;
+		pp->gfree = gp;
+		pp->ngfree++;
+	}
+	unlock(&sched.glock);
+	return NULL;
+}
+
+/* A dead G with a stack of about that size, or NULL. */
+static struct g *gfget(struct p *pp)
+{
+	struct g *gp = NULL;
+
+	if (pp && !pp->gfree && ld_rlx(&sched.gfree))
+		gfget_global(pp);
+	if (!pp)
+		return ld_rlx(&sched.gfree) ? gfget_global(NULL) : NULL;
+	gp = pp->gfree;
+	if (gp) {
+		pp->gfree = gp->schedlink;
+		pp->ngfree--;
+	}
+	return gp;
+}
+
+static uint64_t goidget(struct p *pp)
+{
+	if (!pp)
+		return add_rlx(&sched.goidgen, 1) + 1;
+	if (pp->goidnext == pp->goidend) {
+		pp->goidnext = add_rlx(&sched.goidgen, GOID_BATCH) + 1;
+		pp->goidend = pp->goidnext + GOID_BATCH;
+	}
+	return pp->goidnext++;
+}
+
+/* The first thing on a G's own stack. */
+static void gstart(void *arg)
+{
+	struct g *gp = arg;
+
+	san_fiber_arrived(gp);
+	finish_switch(ld_rlx(&gp->m));
+	unpin(gp);
+	gp->fn(gp->arg);
+	goexit();
+}
+
+/* A stack of the size asked for, and the thread block at its top. */
+static int gstack(struct g *gp, size_t size)
+{
+	size_t have = gp->stack.hi - gp->stack.lo;
+	size_t tls = g_tls ? (arch_tls_size(g_tls) + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1) : 0;
+	int r;
+
+	size += tls;
+	if (have >= size && have / 4 <= size)
+		return 0;
+	if (have)
+		stackfree(&gp->stack);
+	gp->stack.lo = gp->stack.hi = 0;
+	r = stackalloc(&gp->stack, size, GUARD);
+	if (r < 0)
+		return r;
+	if (tls) {
+		char *at = (char *)((gp->stack.hi - tls) & ~(uintptr_t)(CACHE_LINE - 1));
+		for (size_t i = 0; i < g_tls; i++)
+			at[i] = 0;
+		gp->fsbase = arch_tls_init(at, g_tls);
+	}
+	return 0;
+}
+
+static uintptr_t gstack_top(const struct g *gp)
+{
+	return gp->fsbase ? (gp->fsbase - ((g_tls + 63) & ~(size_t)63)) & ~(uintptr_t)15 :
+			    gp->stack.hi & ~(uintptr_t)15;
+}
+
+int newproc(void (*fn)(void *), void *arg, size_t stacksize, struct g **out)
+{
+	struct g *self = getg(), *gp;
+	struct m *mp = self && !on_g0(self) ? pin(self) : NULL;
+	struct p *pp = mp ? ld_rlx(&mp->p) : NULL;
+	bool recycled = true;
+	int r = 0;
+
+	gp = gfget(pp);
+	if (!gp) {
+		recycled = false;
+		gp = gnew();
+	}
+	if (!gp || (r = gstack(gp, stacksize)) < 0) {
+		if (gp) {
+			/* It has no stack; it may get one another time. */
+			lock(&sched.glock);
+			st_rlx(&gp->status, GDEAD);
+			gp->schedlink = sched.gfree;
+			st_rlx(&sched.gfree, gp);
+			sched.ngfree++;
+			unlock(&sched.glock);
+		}
+		if (mp)
+			unpin(self);
+		return r < 0 ? r : -ENOMEM_;
+	}
+	gp->fn = fn;
+	gp->arg = arg;
+	gp->goid = goidget(pp);
+	gp->sigmask = self ? self->sigmask : sched.foreignmask;
+	gp->issys = false;
+	gp->host = NULL;
+	arch_context_init(&gp->sched, gstack_top(gp), gstart, gp);
+	san_fiber_new(gp);
+	if (out)
+		*out = gp;
+	if (!mp) {
+		/* As if it had been waiting. */
+		st_rlx(&gp->status, GWAITING);
+		injectready(gp);
+		return 0;
+	}
+	st_rlx(&gp->status, GRUNNABLE);
+	count(pp, created);
+	if (recycled)
+		count(pp, recycled);
+	trace_ready(mp, gp);
+	runqput(pp, gp, true);
+	wakep(mp);
+	unpin(self);
+	return 0;
+}

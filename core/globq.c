@@ -1,0 +1,62 @@
+/* The global run queue: a list under sched.lock, with its length readable without. */
+#include "sched.h"
+
+void globrunqput_locked(struct g *gp)
+{
+	DCHECK(GMP_G3, ld_rlx(&gp->status) == GRUNNABLE);
+	gqueue_push(&sched.runq, gp);
+	st_rlx(&sched.runqsize, sched.runqsize + 1);
+}
+
+void globrunqputbatchhead_locked(struct gqueue *q, int32_t n)
+{
+	if (!q->head)
+		return;
+	q->tail->schedlink = sched.runq.head;
+	if (!sched.runq.tail)
+		sched.runq.tail = q->tail;
+	sched.runq.head = q->head;
+	st_rlx(&sched.runqsize, sched.runqsize + n);
+}
+
+void globrunqputbatch_locked(struct gqueue *q, int32_t n)
+{
+	if (!q->head)
+		return;
+	q->tail->schedlink = NULL;
+	if (sched.runq.tail)
+		sched.runq.tail->schedlink = q->head;
+	else
+		sched.runq.head = q->head;
+	sched.runq.tail = q->tail;
+	st_rlx(&sched.runqsize, sched.runqsize + n);
+}
+
+struct g *globrunqget_locked(void)
+{
+	struct g *gp = sched.runq.head;
+
+	if (!gp)
+		return NULL;
+	sched.runq.head = gp->schedlink;
+	if (!sched.runq.head)
+		sched.runq.tail = NULL;
+	gp->schedlink = NULL;
+	st_rlx(&sched.runqsize, sched.runqsize - 1);
+	return gp;
+}
+
+struct g *globrunqgetbatch_locked(int32_t max, struct g **rest, int32_t *n)
+{
+	struct gqueue q = { NULL, NULL };
+	int32_t share = choose_globalshare(ld_rlx(&sched.runqsize), max);
+	struct g *first = globrunqget_locked();
+
+	*n = 0;
+	if (!first)
+		return NULL;
+	for (; *n + 1 < share; ++*n)
+		gqueue_push(&q, globrunqget_locked());
+	*rest = q.head;
+	return first;
+}

@@ -1,0 +1,260 @@
+/* The structures of the scheduler: G, M, P and sched. Owns their layout and says
+ * of each field who writes it and under what. Holds no code.
+ *
+ * Words as in Go's runtime2.go. A G is a program thread, an M a kernel thread, a
+ * P the right to run Gs. Read HACKING.md for the protocols, core.h for the calls. */
+#ifndef HEDDLE_GMP_H
+#define HEDDLE_GMP_H
+
+#include <stddef.h>
+
+#include "atomic.h"
+#include "context.h"
+#include "lock.h"
+#include "stats.h"
+#include "stack.h"
+#include "timer.h"
+
+enum {
+	RUNQ_SIZE = 256, /* a power of two; seed 003 R1 */
+	GFREE_LOCAL = 64, /* dead Gs kept by one P before half go to sched */
+	MAX_PROCS = 1024,
+	CACHE_LINE = 64,
+};
+
+/* The status word of a G. Every change of it is made by whoever owns the G at that
+ * moment; the only words that two parties may race for are GRUNNING, GSYSCALL and
+ * GOFFP, and both sides of such a race use a CAS (HACKING.md, "The claim"). */
+enum gstatus {
+	GIDLE = 0, /* allocated, never run */
+	GRUNNABLE = 1, /* on exactly one run queue, or in the hands of the M that took it off */
+	GRUNNING = 2, /* in the program's code, on m, which holds a P that a taker may claim */
+	GSYSCALL = 3, /* in an announced system call, on m, whose P a taker may claim */
+	GWAITING = 4, /* parked; whoever claims its wait word makes it runnable */
+	GDEAD = 6, /* finished; on a free list */
+	GPREEMPTED = 9, /* stopped by signal 32, not yet on a queue */
+	GOFFP = 10, /* as GRUNNING, but its P has been taken */
+	GSYSCALLNOP = 11, /* as GSYSCALL, but its P has been taken */
+	GPINNED = 12, /* running inside the core: its P cannot be claimed */
+
+	GCLAIM = 0x1000, /* beside GRUNNING or GSYSCALL: a taker is moving the P away */
+};
+
+enum pstatus {
+	PIDLE = 0, /* on sched.pidle, or in the hands of who took it off */
+	PRUNNING = 1, /* held by an M, which may be in a system call */
+	PGCSTOP = 3, /* stopped for procresize */
+	PDEAD = 4, /* above GOMAXPROCS */
+};
+
+enum waitreason {
+	WAIT_NONE,
+	WAIT_FUTEX,
+	WAIT_SLEEP,
+	WAIT_READ,
+	WAIT_WRITE,
+	WAIT_PARK,
+	WAIT_REASONS,
+};
+
+/* How a wait ended. The low bits of a G's wait word; the rest is a sequence number,
+ * so that a late timer or signal can not end a later wait. */
+enum waitresult {
+	WAIT_OVER = 0,
+	WAIT_PENDING = 1,
+	WAIT_READY = 2,
+	WAIT_TIMEOUT = 3,
+	WAIT_INTR = 4,
+	WAIT_NOMEM = 5,
+	WAIT_BITS = 3, /* shift of the sequence number */
+};
+
+struct g {
+	/* Touched at every switch. */
+	struct gobuf sched; /* the saved context; written by arch_switch */
+	uintptr_t fsbase; /* 0: runs on its M's own; fixed before the first run */
+	ATOMIC(uint32_t) status; /* enum gstatus */
+	ATOMIC(struct m *) m; /* the M it runs on; written by that M */
+	struct g *schedlink; /* link of whatever queue holds it; owned by that queue */
+	struct m *lockedm; /* wired to this M; written by the G itself */
+	uint64_t sigmask; /* the kernel's signal mask while it runs */
+	ATOMIC(uint64_t) wait; /* the wait word: sequence << WAIT_BITS | enum waitresult */
+
+	struct sigsave *frame; /* the signal frame it was preempted in, else NULL */
+	void (*fn)(void *);
+	void *arg;
+	uint64_t goid;
+	struct stack stack;
+	struct timer timer; /* of sleeps and of waits with a deadline */
+
+	uint32_t lockedcount; /* depth of lockosthread */
+	uint8_t waitreason; /* enum waitreason */
+	bool isg0; /* the scheduler's context of an M, not a thread of the program */
+	bool issys; /* not counted by checkdead */
+	ATOMIC(uint64_t) waitsince; /* nanotime of the park, when it is wanted */
+	ATOMIC(uint64_t) runnablesince; /* nanotime of the ready, when it is wanted */
+	ATOMIC(const void *) waiton; /* the futex word or fd it waits for */
+	struct g *alllink; /* of sched.allg; fixed at birth */
+	void *host; /* the embedder's own */
+	void *fiber; /* the sanitizer's handle of this context */
+};
+
+/* What must be done about the G that has just been left, once its context is saved.
+ * It runs on the same M, on whichever context came next. */
+enum postkind {
+	POST_NONE,
+	POST_PARK, /* GWAITING, then fn(g, arg): false means do not park after all */
+	POST_GOSCHED, /* to the tail of the global queue; sched.lock is already held */
+	POST_YIELD, /* to the tail of the local queue */
+	POST_EXIT, /* to a free list */
+	POST_NOP, /* came back from a call or a block and has no P */
+	POST_PREEMPT, /* as gosched, out of a signal frame */
+};
+
+struct post {
+	enum postkind kind;
+	struct g *g;
+	bool (*fn)(struct g *, void *);
+	void *arg;
+};
+
+struct m {
+	struct g g0;
+	ATOMIC(struct g *) curg; /* written by this M */
+	ATOMIC(struct p *) p; /* written by this M, or by who holds the GCLAIM of curg */
+	uintptr_t fs; /* the FS base that is loaded */
+	uint64_t sigmask; /* the mask that the kernel has */
+	struct post post;
+
+	struct p *nextp; /* given by startm before the wake-up */
+	struct p *oldp; /* held before the last hand-off */
+	struct g *pendingg; /* taken off a queue, to be run by the g0 loop */
+	struct g *lockedg;
+	ATOMIC(bool) spinning;
+	ATOMIC(bool) blocked; /* asleep on park; read by checks and reports */
+	struct note park;
+	struct m *schedlink; /* of sched.midle, under sched.lock */
+	struct m *alllink; /* of sched.allm; fixed at birth */
+	ATOMIC(int32_t) tid;
+	uint32_t id;
+	uint64_t rng;
+
+	ATOMIC(uint32_t) syscalltick; /* announced calls begun; written by this M */
+	uint64_t offpcpu; /* sysmon's: its cpu clock when last seen without a P */
+	int32_t putoff; /* times in a row that preemption kept off, by PC */
+	ATOMIC(uint32_t) preempttick; /* schedtick that sysmon wants over, plus one; 0: none */
+	ATOMIC(bool) preemptmissed; /* signal 32 found the M in the core; unpin sees to it */
+	struct sigsave *spareframe; /* where the next preempted G will be kept */
+	void *sigstack;
+
+	uint32_t nheld; /* debug: ranks of the locks it holds */
+	uint8_t held[8];
+
+	struct ring *ring; /* trace events; NULL unless tracing */
+	void *block; /* the mapping that holds this struct, its stacks and its TLS */
+	void *host;
+};
+
+/* What sysmon remembers of a P between its rounds. Only sysmon touches it. */
+struct sysmontick {
+	struct m *m;
+	uint32_t schedtick;
+	uint32_t syscalltick;
+	uint64_t schedwhen;
+	uint64_t syscallwhen;
+	uint64_t cpuwhen; /* when cputime was read */
+	uint64_t cputime; /* the M's cpu clock then */
+};
+
+struct p {
+	int32_t id;
+	ATOMIC(uint32_t) status; /* enum pstatus */
+	ATOMIC(struct m *) m; /* with m.p: both set, or neither */
+	struct p *link; /* of sched.pidle, under sched.lock */
+	ATOMIC(uint32_t) schedtick; /* slices begun; written by the owner */
+	ATOMIC(uint32_t) urgent; /* Gs at the head of the global queue that this P owes a slice */
+	uint64_t timerseen; /* arch_cycles() at the last look at the timers */
+
+	/* The local queue: HACKING.md, "The local queue". */
+	ATOMIC(uint32_t) runqhead __attribute__((aligned(CACHE_LINE)));
+	ATOMIC(uint32_t) runqtail;
+	ATOMIC(struct g *) runnext;
+	ATOMIC(struct g *) runq[RUNQ_SIZE];
+
+	struct g *gfree; /* dead Gs, owner only */
+	int32_t ngfree;
+	uint64_t goidnext; /* ids this P may still give out, owner only */
+	uint64_t goidend;
+
+	struct timers timers __attribute__((aligned(CACHE_LINE)));
+	struct stats stats __attribute__((aligned(CACHE_LINE))); /* written by the owner */
+	struct sysmontick mon __attribute__((aligned(CACHE_LINE)));
+};
+
+struct gqueue {
+	struct g *head;
+	struct g *tail;
+};
+
+/* A list of Gs in one function's hands. */
+struct glist {
+	struct g *head;
+	int32_t n;
+	struct g *last;
+};
+
+struct sched {
+	/* Read at every switch, written seldom. */
+	ATOMIC(uint32_t) gcwaiting; /* procresize wants the world stopped */
+	ATOMIC(int32_t) gomaxprocs;
+	ATOMIC(struct p **) allp; /* MAX_PROCS pointers; filled in order, never freed */
+	ATOMIC(bool) latency; /* keep waitsince and runnablesince */
+	bool up; /* schedinit is through */
+
+	ATOMIC(int32_t) npidle __attribute__((aligned(CACHE_LINE)));
+	ATOMIC(int32_t) nmspinning;
+	ATOMIC(uint32_t) needspinning;
+	ATOMIC(int32_t) runqsize; /* written under lock */
+	ATOMIC(uint64_t) lastpoll; /* nanotime of the last netpoll; 0 while one blocks */
+	ATOMIC(uint64_t) polluntil; /* when the blocked netpoll will wake; 0: none blocks */
+	ATOMIC(uint32_t) sysmonwait; /* sysmon sleeps deeply */
+	ATOMIC(int32_t) early; /* Gs at the head of the global queue that slices should end for */
+	ATOMIC(uint64_t) sysmonwake; /* when sysmon will look next */
+
+	struct mutex lock __attribute__((aligned(CACHE_LINE)));
+	/* Under lock: */
+	struct gqueue runq;
+	struct m *midle;
+	int32_t nmidle;
+	int32_t nmidlelocked; /* locked Ms that wait for their G */
+	int32_t nmsys; /* Ms that checkdead does not count */
+	int32_t mcount;
+	int32_t maxmcount;
+	struct p *pidle;
+	int32_t stopwait; /* Ps that still have to stop */
+	bool deadreported;
+
+	struct note stopnote;
+	struct note sysmonnote;
+	struct mutex stoplock; /* one stop-the-world at a time */
+
+	struct mutex glock; /* the two lists below */
+	struct g *gfree;
+	int32_t ngfree;
+
+	ATOMIC(struct g *) allg; /* pushed by CAS, never shrinks */
+	ATOMIC(struct m *) allm; /* pushed by CAS, never shrinks */
+	ATOMIC(uint64_t) goidgen;
+	ATOMIC(uint32_t) midgen;
+	ATOMIC(uint64_t) idlepmask[MAX_PROCS / 64]; /* bit set: that P is idle (P6) */
+	ATOMIC(uint64_t) timerpmask[MAX_PROCS / 64]; /* bit set: that P may have timers */
+	uint64_t seed;
+	uint64_t foreignmask; /* of Gs started by kernel threads that are no Ms */
+	int32_t ncpu;
+	struct stats nopstats; /* of those who hold no P */
+	struct m *sysmonm;
+};
+
+extern struct sched sched __attribute__((visibility("hidden")));
+
+#endif

@@ -1,0 +1,149 @@
+/* The poller's backend on epoll, edge-triggered: a descriptor is added once, for both
+ * directions, and no call is needed for a wait after that. */
+#include <linux/eventpoll.h>
+#include <linux/fcntl.h>
+
+#include "fault.h"
+#include "netpoll.h"
+#include "os.h"
+#include "syscall.h"
+
+enum {
+	BREAK = -1, /* data of the eventfd */
+	EAGAIN_ = 11,
+	EEXIST_ = 17,
+	EINVAL_ = 22,
+	ENOENT_ = 2,
+	ENOSYS_ = 38,
+	MAX_EVENTS = 128,
+	F_DUPFD_CLOEXEC_ = 1030,
+	RLIMIT_NOFILE_ = 7,
+	OURS_FROM_TOP = 32,
+	EFD_FLAGS = 02004000, /* CLOEXEC | NONBLOCK */
+};
+
+static int epfd = -1, evfd = -1;
+static ATOMIC(bool) no_pwait2;
+static ATOMIC(bool) broken; /* a break is under way; cleared when it is read */
+
+/* Moves a descriptor of ours out of the program's way: programs expect the lowest free
+ * number from open, and some close all low ones. */
+static int move_high(int fd)
+{
+	uint64_t limit[2] = { 0, 0 };
+	long high = -1;
+
+	arch_syscall4(__NR_prlimit64, 0, RLIMIT_NOFILE_, 0, (long)limit);
+	if (limit[0] > 2 * OURS_FROM_TOP) {
+		long from = limit[0] > 65536 ? 65536 - OURS_FROM_TOP : (long)limit[0] - OURS_FROM_TOP;
+		high = arch_syscall3(__NR_fcntl, fd, F_DUPFD_CLOEXEC_, from);
+	}
+	if (high < 0)
+		return fd;
+	arch_syscall3(__NR_close, fd, 0, 0);
+	return (int)high;
+}
+
+static int ctl(int op, int fd, uint32_t events, uint64_t data)
+{
+	struct epoll_event ev = { .events = events, .data = data };
+	return (int)arch_syscall4(__NR_epoll_ctl, epfd, op, fd, (long)&ev);
+}
+
+static int epoll_init(void)
+{
+	long ep = fault(FAULT_EPOLL), ev;
+	int r;
+
+	if (ep == 0)
+		ep = arch_syscall3(__NR_epoll_create1, EPOLL_CLOEXEC, 0, 0);
+	if (ep < 0)
+		return (int)ep;
+	ev = fault(FAULT_EPOLL);
+	if (ev == 0)
+		ev = arch_syscall3(__NR_eventfd2, 0, EFD_FLAGS, 0);
+	if (ev < 0) {
+		arch_syscall3(__NR_close, ep, 0, 0);
+		return (int)ev;
+	}
+	epfd = move_high((int)ep);
+	evfd = move_high((int)ev);
+	r = ctl(EPOLL_CTL_ADD, evfd, EPOLLIN, (uint64_t)BREAK);
+	if (r < 0) {
+		arch_syscall3(__NR_close, epfd, 0, 0);
+		arch_syscall3(__NR_close, evfd, 0, 0);
+	}
+	return r;
+}
+
+static int epoll_add(int fd, uint64_t data)
+{
+	uint32_t events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+	/* MOD tells whether (fd, open file) is there, and looks anew at its readiness. */
+	int r = ctl(EPOLL_CTL_MOD, fd, events, data);
+	return r == -ENOENT_ ? ctl(EPOLL_CTL_ADD, fd, events, data) : r;
+}
+
+static void epoll_forget(int fd)
+{
+	ctl(EPOLL_CTL_DEL, fd, 0, 0);
+}
+
+static long wait_any(struct epoll_event *ev, int n, int64_t ns)
+{
+	int64_t ts[2] = { ns / 1000000000, ns % 1000000000 };
+
+	if (!ld_rlx(&no_pwait2)) {
+		long r = arch_syscall6(__NR_epoll_pwait2, epfd, (long)ev, n, ns < 0 ? 0 : (long)ts, 0, 8);
+		if (r != -ENOSYS_)
+			return r;
+		st_rlx(&no_pwait2, true);
+	}
+	/* Milliseconds, rounded up: early would be a busy loop. */
+	return arch_syscall6(__NR_epoll_pwait, epfd, (long)ev, n,
+			     ns < 0 ? -1 : (long)((ns + 999999) / 1000000), 0, 8);
+}
+
+static int epoll_wait_events(struct pollevent *to, int n, int64_t ns)
+{
+	struct epoll_event ev[MAX_EVENTS];
+	long got = wait_any(ev, n < MAX_EVENTS ? n : MAX_EVENTS, ns);
+	int k = 0;
+
+	for (long i = 0; i < got; i++) {
+		uint32_t e = ev[i].events;
+		if (ev[i].data == (uint64_t)BREAK) {
+			uint64_t drop;
+			/* Only a blocking poll is what the break is for: one that merely
+			 * looked must leave it for the M that blocks. */
+			if (ns != 0) {
+				arch_syscall3(__NR_read, evfd, (long)&drop, sizeof(drop));
+				st_sc(&broken, false);
+			}
+			continue;
+		}
+		to[k].data = ev[i].data;
+		to[k].dir[POLL_READ] = (e & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
+		to[k].dir[POLL_WRITE] = (e & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0;
+		k++;
+	}
+	return k;
+}
+
+static void epoll_wake(void)
+{
+	uint64_t one = 1;
+
+	/* One write is enough for any number of breaks before the poll returns. */
+	if (xchg_sc(&broken, true))
+		return;
+	arch_syscall3(__NR_write, evfd, (long)&one, sizeof(one));
+}
+
+const struct pollbackend poll_epoll = {
+	.init = epoll_init,
+	.add = epoll_add,
+	.forget = epoll_forget,
+	.wait = epoll_wait_events,
+	.wake = epoll_wake,
+};

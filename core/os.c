@@ -1,0 +1,215 @@
+/* The raw system calls of os.h. Owns the auxiliary vector and the clock's address;
+ * refuses everything that would need libc. Next: arch/x86_64/syscall.h. */
+#include "os.h"
+
+#include <linux/futex.h>
+#include <linux/mman.h>
+#include <linux/prctl.h>
+#include <sys/mman.h>
+
+#include "fault.h"
+#include "syscall.h"
+#include "text.h"
+#include "vdso.h"
+
+enum {
+	O_RDONLY_CLOEXEC = 02000000,
+	AT_FDCWD_ = -100,
+	CLOCK_MONO = 1,
+	EINVAL_ = 22,
+	SIG_SETMASK_ = 2,
+	PAGE = 4096,
+	MADV_GUARD_INSTALL_ = 102,
+	MADV_GUARD_REMOVE_ = 103,
+	PR_GET_AUXV_ = 0x41555856,
+};
+
+struct timespec64 {
+	int64_t sec;
+	int64_t nsec;
+};
+
+static uint64_t auxv[64];
+static int (*vdso_gettime)(int, struct timespec64 *);
+
+uint64_t os_auxv(uint64_t type)
+{
+	for (unsigned i = 0; i + 1 < 64 && auxv[i] != 0; i += 2)
+		if (auxv[i] == type)
+			return auxv[i + 1];
+	return 0;
+}
+
+void osinit(void)
+{
+	/* prctl for kernels from 6.4 on; the file may be closed to us (a process that is
+	 * not dumpable), the prctl is not. */
+	if (arch_syscall6(__NR_prctl, PR_GET_AUXV_, (long)auxv, sizeof(auxv) - 16, 0, 0, 0) < 0)
+		os_readfile("/proc/self/auxv", (char *)auxv, sizeof(auxv) - 8);
+	arch_init();
+	vdso_gettime = (int (*)(int, struct timespec64 *))vdso_symbol("__vdso_clock_gettime");
+}
+
+uint64_t os_clock(int clock)
+{
+	struct timespec64 ts = { 0, 0 };
+	if (!vdso_gettime || vdso_gettime(clock, &ts) != 0)
+		if (arch_syscall3(__NR_clock_gettime, clock, (long)&ts, 0) < 0)
+			return 0;
+	return (uint64_t)ts.sec * 1000000000u + (uint64_t)ts.nsec;
+}
+
+uint64_t nanotime(void)
+{
+	return os_clock(CLOCK_MONO);
+}
+
+uint64_t os_threadclock(int32_t tid)
+{
+	/* The kernel's coding of "cpu clock, of one thread": CPUCLOCK_PERTHREAD | CPUCLOCK_SCHED. */
+	struct timespec64 ts = { 0, 0 };
+	int clock = (int)(~(uint32_t)tid << 3 | 4 | 2);
+	if (arch_syscall3(__NR_clock_gettime, clock, (long)&ts, 0) < 0)
+		return 0;
+	return (uint64_t)ts.sec * 1000000000u + (uint64_t)ts.nsec;
+}
+
+bool os_threadasleep(int32_t tid)
+{
+	char path[64], stat[256];
+	struct text t = TEXT(path);
+
+	text_put(&t, "/proc/self/task/");
+	text_num(&t, tid);
+	text_put(&t, "/stat");
+	if (os_readfile(path, stat, sizeof(stat)) <= 0)
+		return false;
+	/* "tid (name) S ...": the name may hold anything, so look from its last ')'. */
+	const char *close = NULL;
+	for (const char *s = stat; *s; s++)
+		if (*s == ')')
+			close = s;
+	return close && close[1] == ' ' && (close[2] == 'S' || close[2] == 'D');
+}
+
+void *os_reserve(size_t len)
+{
+	long at = fault(FAULT_MMAP);
+	if (at == 0)
+		at = arch_syscall6(__NR_mmap, 0, (long)len, PROT_READ | PROT_WRITE,
+				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (!os_failed((void *)at))
+		arch_syscall3(__NR_madvise, at, (long)len, MADV_NOHUGEPAGE);
+	return (void *)at;
+}
+
+void os_release(void *at, size_t len)
+{
+	arch_syscall3(__NR_munmap, (long)at, (long)len, 0);
+}
+
+int os_guard(void *at, size_t len)
+{
+	/* One kernel either knows the advice or does not; a stale answer costs one call. */
+	static ATOMIC(bool) old_kernel;
+	long r = fault(FAULT_GUARD);
+	if (r < 0)
+		return (int)r;
+	if (!ld_rlx(&old_kernel)) {
+		r = arch_syscall3(__NR_madvise, (long)at, (long)len, MADV_GUARD_INSTALL_);
+		if (r != -EINVAL_)
+			return (int)r;
+		st_rlx(&old_kernel, true);
+	}
+	return (int)arch_syscall3(__NR_mprotect, (long)at, (long)len, PROT_NONE);
+}
+
+int os_unguard(void *at, size_t len)
+{
+	long r = arch_syscall3(__NR_madvise, (long)at, (long)len, MADV_GUARD_REMOVE_);
+	if (r != -EINVAL_)
+		return (int)r;
+	return (int)arch_syscall3(__NR_mprotect, (long)at, (long)len, PROT_READ | PROT_WRITE);
+}
+
+void os_discard(void *at, size_t len)
+{
+	arch_syscall3(__NR_madvise, (long)at, (long)len, MADV_DONTNEED);
+}
+
+int futexsleep(ATOMIC(uint32_t) *at, uint32_t value, int64_t ns)
+{
+	struct timespec64 ts = { ns / 1000000000, ns % 1000000000 };
+	return (int)arch_syscall6(__NR_futex, (long)at, FUTEX_WAIT_PRIVATE, value,
+				  ns < 0 ? 0 : (long)&ts, 0, 0);
+}
+
+void futexwakeup(ATOMIC(uint32_t) *at, int n)
+{
+	arch_syscall4(__NR_futex, (long)at, FUTEX_WAKE_PRIVATE, n, 0);
+}
+
+int32_t os_gettid(void)
+{
+	return (int32_t)arch_syscall3(__NR_gettid, 0, 0, 0);
+}
+
+void os_yield(void)
+{
+	arch_syscall3(__NR_sched_yield, 0, 0, 0);
+}
+
+void os_timerslack(uint64_t ns)
+{
+	arch_syscall6(__NR_prctl, PR_SET_TIMERSLACK, (long)ns, 0, 0, 0, 0);
+}
+
+void os_tgkill(int32_t tid, int sig)
+{
+	long pid = arch_syscall3(__NR_getpid, 0, 0, 0);
+	arch_syscall3(__NR_tgkill, pid, tid, sig);
+}
+
+uint64_t os_sigmask(uint64_t mask)
+{
+	uint64_t old = 0;
+	arch_syscall4(__NR_rt_sigprocmask, SIG_SETMASK_, (long)&mask, (long)&old, sizeof(mask));
+	return old;
+}
+
+int os_readfile(const char *path, char *buf, size_t len)
+{
+	size_t have = 0;
+	long fd = arch_syscall4(__NR_openat, AT_FDCWD_, (long)path, O_RDONLY_CLOEXEC, 0);
+	if (fd < 0)
+		return (int)fd;
+	while (have < len - 1) {
+		long n = arch_syscall3(__NR_read, fd, (long)(buf + have), (long)(len - 1 - have));
+		if (n <= 0)
+			break;
+		have += (size_t)n;
+	}
+	arch_syscall3(__NR_close, fd, 0, 0);
+	buf[have] = 0;
+	return (int)have;
+}
+
+void os_write2(const char *text, size_t len)
+{
+	arch_syscall3(__NR_write, 2, (long)text, (long)len);
+}
+
+void os_abort(void)
+{
+	struct {
+		void *handler;
+		unsigned long flags;
+		void *restorer;
+		uint64_t mask;
+	} dfl = { 0, 0, 0, 0 };
+	arch_syscall4(__NR_rt_sigaction, 6, (long)&dfl, 0, sizeof(dfl.mask));
+	os_sigmask(0);
+	os_tgkill(os_gettid(), 6);
+	arch_syscall3(__NR_exit_group, 134, 0, 0);
+	__builtin_unreachable();
+}

@@ -1,0 +1,162 @@
+/* Entering and leaving the core on a G, announced system calls, and winning back a P.
+ * All of it is one protocol on the G's status word: HACKING.md, "The claim". */
+#include "core.h"
+#include "sched.h"
+
+/* A taker holds the claim for a dozen instructions; only if the kernel takes the cpu
+ * from it is it worth giving ours up. */
+static void claim_wait(struct g *gp, uint32_t status)
+{
+	for (int i = 0; ld_acq(&gp->status) == (status | GCLAIM); i++) {
+		if (i < 1000)
+			arch_relax();
+		else
+			os_yield();
+	}
+}
+
+/* An idle P for mp, its last one for choice. */
+static bool winidle(struct m *mp)
+{
+	struct p *pp = mp->oldp;
+
+	if (ld_rlx(&sched.npidle) == 0)
+		return false;
+	lock(&sched.lock);
+	if (!pp || !pidletake_locked(pp))
+		pp = pidleget_locked();
+	unlock(&sched.lock);
+	if (!pp)
+		return false;
+	acquirep(mp, pp);
+	return true;
+}
+
+/* winp: gets a P for the running G, whose status is GPINNED and whose M has none.
+ * Blocks the G if there is none idle. */
+static void winp(struct m *mp, struct g *gp)
+{
+	DCHECK(GMP_M4, ld_rlx(&mp->p) == NULL);
+	if (!winidle(mp))
+		leave(mp, gp, POST_NOP, NULL, NULL);
+}
+
+struct m *pin(struct g *gp)
+{
+	/* Acquire: pairs with the release in a taker that gave up its claim. Failing means
+	 * that a taker is at work or was; a plain store would run over its claim. */
+	if (likely(cas_acq(&gp->status, GRUNNING, GPINNED)))
+		return ld_rlx(&gp->m);
+	return pin_slow(gp);
+}
+
+struct m *pin_slow(struct g *gp)
+{
+	for (;;) {
+		uint32_t status = ld_acq(&gp->status);
+		switch (status) {
+		case GRUNNING:
+			if (cas_acq(&gp->status, GRUNNING, GPINNED))
+				return ld_rlx(&gp->m);
+			break;
+		case GRUNNING | GCLAIM:
+			claim_wait(gp, GRUNNING);
+			break;
+		case GOFFP:
+			/* A CAS, for sysmon may be handing us a P this moment. */
+			if (cas_acq(&gp->status, GOFFP, GPINNED)) {
+				winp(ld_rlx(&gp->m), gp);
+				return ld_rlx(&gp->m);
+			}
+			break;
+		case GOFFP | GCLAIM:
+			claim_wait(gp, GOFFP);
+			break;
+		default:
+			CHECK(GMP_G2, status == GRUNNING);
+		}
+	}
+}
+
+void unpin(struct g *gp)
+{
+	struct m *mp = ld_rlx(&gp->m);
+
+	/* Signal 32 came while we were in the core and could do nothing. */
+	if (unlikely(ld_rlx(&mp->preemptmissed))) {
+		st_rlx(&mp->preemptmissed, false);
+		if (ld_rlx(&mp->preempttick) == ld_rlx(&mp->p->schedtick) + 1) {
+			count(mp->p, preempts);
+			leave(mp, gp, POST_PREEMPT, NULL, NULL);
+		}
+	}
+	/* Release: pairs with the acquire of a taker's CAS; it sees the P as we left it. */
+	st_rel(&gp->status, GRUNNING);
+}
+
+struct m *enter(struct g *self)
+{
+	if (!self)
+		return NULL;
+	if (!on_g0(self))
+		return pin(self);
+	return ld_rlx(&self->m->p) ? self->m : NULL;
+}
+
+void outof(struct g *self)
+{
+	if (self && !on_g0(self))
+		unpin(self);
+}
+
+void entersyscall(void)
+{
+	struct g *gp = getg();
+	struct m *mp = ld_rlx(&gp->m);
+
+	bump(&mp->syscalltick);
+	if (unlikely(ld_rlx(&sched.sysmonwait)))
+		wakesysmon();
+	/* Release: pairs with the acquire of a taker's CAS: from here on the P may go. */
+	while (!cas_rel(&gp->status, GRUNNING, GSYSCALL)) {
+		uint32_t status = ld_acq(&gp->status);
+		if (status & GCLAIM)
+			claim_wait(gp, status & ~(uint32_t)GCLAIM);
+		else if (status == GOFFP && cas_rel(&gp->status, GOFFP, GSYSCALLNOP))
+			return;
+		else
+			CHECK(GMP_G2, status == GRUNNING || status == GOFFP);
+	}
+}
+
+static void exitsyscall_slow(struct g *gp)
+{
+	struct m *mp = ld_rlx(&gp->m);
+
+	while (!cas_acq(&gp->status, GSYSCALL, GRUNNING)) {
+		uint32_t status = ld_acq(&gp->status);
+		if (status == (GSYSCALL | GCLAIM)) {
+			claim_wait(gp, GSYSCALL);
+		} else if (status == GSYSCALLNOP) {
+			/* Nobody but us changes the status of one without a P. */
+			st_rlx(&gp->status, GPINNED);
+			winp(mp, gp);
+			mp = ld_rlx(&gp->m);
+			count(mp->p, syscallslow);
+			unpin(gp);
+			return;
+		} else {
+			CHECK(GMP_G2, status == GSYSCALL);
+		}
+	}
+}
+
+void exitsyscall(void)
+{
+	struct g *gp = getg();
+
+	/* Acquire: pairs with the release of a taker that looked and let go. Success means
+	 * that the P was never taken. */
+	if (unlikely(!cas_acq(&gp->status, GSYSCALL, GRUNNING)))
+		exitsyscall_slow(gp);
+}

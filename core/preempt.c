@@ -1,0 +1,233 @@
+/* Taking the cpu from a G that does not give it: signal 32 to an M that burns cpu, and
+ * the handler that carries the G away. Owns the deny list and the pool of frame buffers.
+ *
+ * The handler runs on the M's signal stack. It acts only if it wins the G's status word
+ * from GRUNNING (or GOFFP), as every entry into the core does; so it never stops a G
+ * inside the core. It copies the signal frame into a buffer of the core's, which becomes
+ * the G's context, and lets its own return land in g0. When the G runs again it does so
+ * on the buffer's small stack, in comeback(), which ends the copied frame. */
+#include "preempt.h"
+
+#include "san.h"
+#include "sched.h"
+#include "sigsave.h"
+#include "syscall.h"
+#include "trace.h"
+#include "vdso.h"
+
+enum {
+	SIG_PREEMPT = 32,
+	SA_FLAGS = 0x4 | 0x08000000 | 0x10000000 | 0x04000000, /* SIGINFO ONSTACK RESTART RESTORER */
+	MAX_RANGES = 32,
+	SIG_STACK = 64 * 1024,
+	POOL_SLAB = 8,
+	PUTOFF_LIMIT = 3,
+};
+
+struct range {
+	uintptr_t lo, hi;
+	bool always;
+};
+
+static struct range ranges[MAX_RANGES];
+static ATOMIC(int32_t) nranges;
+static bool enabled;
+
+static struct mutex pool_lock = MUTEX_INIT(RANK_LEAF);
+static struct sigsave *pool;
+
+bool preempt_deny(uintptr_t lo, uintptr_t hi, bool always)
+{
+	int32_t n = ld_rlx(&nranges);
+
+	if (n == MAX_RANGES)
+		return false;
+	ranges[n].lo = lo;
+	ranges[n].hi = hi;
+	ranges[n].always = always;
+	/* Release: the handler sees a whole range. */
+	st_rel(&nranges, n + 1);
+	return true;
+}
+
+struct sigsave *sigsave_new(void)
+{
+	struct sigsave *save;
+	size_t size = arch_sigframe_size();
+	char *slab;
+
+	lock(&pool_lock);
+	save = pool;
+	if (save)
+		pool = save->next;
+	unlock(&pool_lock);
+	if (save)
+		return save;
+	slab = os_reserve(size * POOL_SLAB);
+	if (os_failed(slab))
+		return NULL;
+	for (int i = 0; i < POOL_SLAB; i++) {
+		save = (struct sigsave *)(slab + (size_t)i * size);
+		save->size = size;
+		if (i + 1 < POOL_SLAB)
+			sigsave_free(save);
+	}
+	return save;
+}
+
+void sigsave_free(struct sigsave *save)
+{
+	if (!save)
+		return;
+	lock(&pool_lock);
+	save->next = pool;
+	pool = save;
+	unlock(&pool_lock);
+}
+
+/* On the buffer's own stack, pinned, on whatever M runs the G now. */
+static void comeback(void *arg)
+{
+	struct sigsave *save = arg;
+	struct g *gp = save->gp;
+	struct m *mp = ld_rlx(&gp->m);
+
+	finish_switch(mp);
+	gp->frame = NULL;
+	arch_sigrebind(save, mp->sigstack, SIG_STACK, mp->sigmask);
+	/* The buffer must stay ours until the kernel has read it. As this M's spare it does:
+	 * the next preemption here finds GPINNED, then arch_sigreturn's addresses, until the
+	 * frame is gone. The old spare is nobody's. */
+	sigsave_free(mp->spareframe);
+	mp->spareframe = save;
+	/* The store of GRUNNING there is the release of unpin(). */
+	arch_sigreturn(save->uc, &gp->status);
+}
+
+/* May the G be stopped with its program counter there? */
+static bool denied(struct m *mp, uintptr_t pc)
+{
+	int32_t n = ld_acq(&nranges);
+
+	if (pc >= (uintptr_t)arch_sigreturn && pc < (uintptr_t)arch_sigreturn_end)
+		return true;
+	for (int32_t i = 0; i < n; i++) {
+		if (pc < ranges[i].lo || pc >= ranges[i].hi)
+			continue;
+		/* It may hold a lock of that library's: another time, but not for ever. */
+		if (ranges[i].always || mp->putoff++ < PUTOFF_LIMIT)
+			return true;
+	}
+	mp->putoff = 0;
+	return false;
+}
+
+static void handler(int sig, void *info, void *uc)
+{
+	struct g *gp = getg();
+	struct m *mp;
+	struct sigsave *save;
+	uint32_t status = GRUNNING;
+
+	(void)sig;
+	(void)info;
+	if (!gp || on_g0(gp)) {
+		if (gp)
+			st_rlx(&gp->m->preemptmissed, true);
+		return;
+	}
+	/* As pin(). */
+	if (!cas_acq(&gp->status, GRUNNING, GPINNED)) {
+		status = GOFFP;
+		if (!cas_acq(&gp->status, GOFFP, GPINNED)) {
+			mp = ld_rlx(&gp->m);
+			if (mp)
+				st_rlx(&mp->preemptmissed, true);
+			return;
+		}
+	}
+	mp = ld_rlx(&gp->m);
+	save = mp->spareframe;
+	if (status == GRUNNING && ld_rlx(&mp->preempttick) != ld_rlx(&mp->p->schedtick) + 1)
+		goto not_now; /* it was meant for an earlier slice */
+	if (!save || denied(mp, arch_sigpc(uc)) || !arch_sigsave(save, uc, &gp->sched, comeback)) {
+		if (status == GRUNNING)
+			count(mp->p, preemptputoff);
+		goto not_now;
+	}
+	save->gp = gp;
+	gp->frame = save;
+	mp->spareframe = NULL;
+	if (status == GRUNNING)
+		count(mp->p, preempts);
+	trace_stop(mp, gp, POST_PREEMPT);
+	st_rlx(&gp->status, GPREEMPTED);
+	mp->post.kind = POST_PREEMPT;
+	mp->post.g = gp;
+	st_rlx(&mp->curg, NULL);
+	arch_sigredirect(uc, &mp->g0.sched);
+	/* The FS base is not in the frame. No call may follow: this is the G's. */
+	mp->fs = mp->g0.fsbase;
+	arch_setfs(mp->fs);
+	setg(&mp->g0);
+	return;
+not_now:
+	st_rel(&gp->status, status);
+}
+
+bool preemptone(struct p *pp)
+{
+	struct m *mp = ld_acq(&pp->m);
+	struct g *gp = mp ? ld_acq(&mp->curg) : NULL;
+	uint32_t status = gp ? ld_acq(&gp->status) : GIDLE;
+
+	if (status != GRUNNING && status != GPINNED)
+		return false;
+	st_rlx(&mp->preempttick, ld_rlx(&pp->schedtick) + 1);
+	if (!enabled) {
+		/* Its next way through the core will do. */
+		st_rlx(&mp->preemptmissed, true);
+		return true;
+	}
+	os_tgkill(ld_rlx(&mp->tid), SIG_PREEMPT);
+	return true;
+}
+
+/* One that runs without a P: it must win one, or queue. */
+void preemptoffp(struct m *mp)
+{
+	if (enabled)
+		os_tgkill(ld_rlx(&mp->tid), SIG_PREEMPT);
+}
+
+int preempt_init(bool wanted)
+{
+	struct {
+		void (*handler)(int, void *, void *);
+		unsigned long flags;
+		void (*restorer)(void);
+		uint64_t mask;
+	} act = { handler, SA_FLAGS, arch_sigrestorer, ~(uint64_t)0 };
+
+	uintptr_t lo, hi;
+
+	enabled = wanted && SAN_ASYNC_PREEMPT;
+	if (!enabled)
+		return 0;
+	/* A reader of the kernel's clock page may be between two looks at its count. */
+	if (vdso_text(&lo, &hi))
+		preempt_deny(lo, hi, true);
+	return (int)arch_syscall4(__NR_rt_sigaction, SIG_PREEMPT, (long)&act, 0, sizeof(act.mask));
+}
+
+void preempt_minit(struct m *mp)
+{
+	struct {
+		void *sp;
+		int flags;
+		size_t size;
+	} stack = { mp->sigstack, 0, SIG_STACK };
+
+	if (enabled)
+		arch_syscall3(__NR_sigaltstack, (long)&stack, 0, 0);
+}

@@ -1,0 +1,284 @@
+/* The core's own calls among its files. Public calls are in core.h.
+ *
+ * "pinned": the caller's G has status GPINNED, so that its M's P is surely held and can
+ * not be claimed; every function that takes mp and touches mp->p needs that, or runs on
+ * mp's g0. Read HACKING.md, "The claim", first. */
+#ifndef HEDDLE_SCHED_H
+#define HEDDLE_SCHED_H
+
+#include "check.h"
+#include "choose.h"
+#include "cpu.h"
+#include "gmp.h"
+#include "os.h"
+#include "tls.h"
+
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+/* ---- pin.c: entering and leaving the core ---- */
+
+/* pin: enters the core on the running G.
+ * Returns  its M, whose P is held until unpin or a switch away.
+ * Context  on a G in GRUNNING or GOFFP. Not nested.
+ * Blocks   the G, if its P was taken and no other is idle. */
+struct m *pin(struct g *gp);
+void unpin(struct g *gp);
+
+/* enter: for calls that come from anywhere: pins if the caller is a G.
+ * Returns  the M, if it has a P; NULL on a thread or g0 without. outof undoes it. */
+struct m *enter(struct g *self);
+void outof(struct g *self);
+
+/* pin_slow: pin, after the CAS failed. */
+struct m *pin_slow(struct g *gp);
+
+/* ---- runq.c ---- */
+
+/* runqput: makes gp, which is GRUNNABLE, runnable on pp. With next it goes to the
+ * runnext slot and kicks out who was there.
+ * Context  pp's owner. */
+void runqput(struct p *pp, struct g *gp, bool next);
+
+/* runqputbatch: puts the n Gs of the list at the tail, what does not fit to the global
+ * queue in one batch. Owner only. */
+void runqputbatch(struct p *pp, struct g *list, int32_t n);
+
+/* runqget: the next G of pp, or NULL; *inherit: it shares the running slice. Owner only. */
+struct g *runqget(struct p *pp, bool *inherit);
+
+/* runqsteal: moves half of victim's queue to pp and returns one of them, or NULL.
+ * Context  pp's owner, pp's queue empty. */
+struct g *runqsteal(struct p *pp, struct p *victim, bool stealnext);
+
+/* runqempty: true if there was a moment at which pp had nothing. Anyone. */
+bool runqempty(struct p *pp);
+
+/* runqgrab: takes n = ceil(half) of victim's queue into to[to_at...]; anyone who owns to.
+ * Returns  how many. */
+uint32_t runqgrab(struct p *victim, struct p *to, uint32_t to_at, bool stealnext);
+
+/* runqdrain: moves all of pp, whose owner is stopped, to the global queue.
+ * Locks    sched.lock is held. */
+void runqdrain_locked(struct p *pp);
+
+/* steal_backoff: true if the thief has waited a little and should look anew, rather than
+ * take what stands in victim's runnext. In steal.c. */
+bool steal_backoff(struct p *victim, struct g *next);
+
+/* ---- globq.c: the global queue; all _locked need sched.lock ---- */
+void globrunqput_locked(struct g *gp);
+void globrunqputbatchhead_locked(struct gqueue *q, int32_t n);
+void globrunqputbatch_locked(struct gqueue *q, int32_t n);
+
+/* globrunqget_locked: the head, or NULL. */
+struct g *globrunqget_locked(void);
+
+/* globrunqgetbatch_locked: as many as are pp's share, at most max: the first is returned,
+ * the others are linked in *rest, *n of them. */
+struct g *globrunqgetbatch_locked(int32_t max, struct g **rest, int32_t *n);
+
+static inline void gqueue_push(struct gqueue *q, struct g *gp)
+{
+	gp->schedlink = NULL;
+	if (q->tail)
+		q->tail->schedlink = gp;
+	else
+		q->head = gp;
+	q->tail = gp;
+}
+
+/* ---- schedule.c: who runs next ---- */
+
+/* schedule: the loop of an M's g0. Does not return. */
+void schedule(struct m *mp) __attribute__((noreturn));
+
+/* leave: switches away from the running G, which must not look back until it is run
+ * again; mp->post says what becomes of it. Returns when it is, pinned, on some M. */
+void leave(struct m *mp, struct g *gp, enum postkind kind, bool (*fn)(struct g *, void *),
+	   void *arg);
+
+/* park: gopark for a caller that is pinned, and stays so. */
+void park(struct m *mp, struct g *gp, bool (*unlockf)(struct g *, void *), void *arg,
+	  enum waitreason reason);
+
+/* finish_switch: does what the context before left to do. First thing after a switch. */
+void finish_switch(struct m *mp);
+
+/* ready: makes a waiting G runnable. With next it runs soon, in this slice.
+ * Context  pinned or g0, with a P. Order: see goready in core.h. */
+void ready(struct m *mp, struct g *gp, bool next);
+
+/* injectready: ready for those who hold no P: sysmon, foreign threads, a g0 without one. */
+void injectready(struct g *gp);
+
+/* injectglist: makes a list of n GWAITING Gs runnable: as many as there are idle Ps by
+ * the global queue, the rest on mp's own P (all globally if mp has none). */
+void injectglist(struct m *mp, struct glist *list);
+
+/* ---- steal.c: findrunnable ---- */
+
+/* findrunnable: a G to run, GRUNNABLE and on no queue. Puts the M to sleep until there is
+ * one. *inherit as runqget; *wake: the G came by netpoll or timer, wake a further P. */
+struct g *findrunnable(struct m *mp, bool *inherit, bool *wake);
+
+/* wakep: one more M to look for work, if there is an idle P and nobody looks yet. */
+void wakep(struct m *mp);
+void resetspinning(struct m *mp);
+void becomespinning(struct m *mp);
+
+/* ---- mstart.c: kernel threads ---- */
+
+/* startm: runs pp (NULL: any idle P) on an idle M or a new one, as a spinner if asked;
+ * the caller counted it in nmspinning. If there is neither an M to be had nor a P, the
+ * count and the P are given back.
+ * Context  no lock held; g0, pinned, sysmon, or a foreign thread. */
+void startm(struct p *pp, bool spinning);
+void stopm(struct m *mp);
+void handoffp(struct p *pp);
+void startlockedm(struct m *mp, struct g *gp);
+void stoplockedm(struct m *mp);
+void mput_locked(struct m *mp);
+void mpark(struct m *mp);
+
+/* malloc_m: a new M, not yet running; NULL without memory. newosproc: its kernel thread;
+ * 0 or -errno. mfree: takes back one whose thread was never started. */
+struct m *malloc_m(void);
+int newosproc(struct m *mp);
+void mfree(struct m *mp);
+
+struct core_config;
+void mstart_init(const struct core_config *config);
+
+/* madopt: makes the calling kernel thread mp, and what it runs gp. */
+void madopt(struct m *mp, struct g *gp);
+
+/* ---- plist.c: Ps and who holds them ---- */
+void acquirep(struct m *mp, struct p *pp);
+struct p *releasep(struct m *mp);
+void pidleput_locked(struct p *pp);
+struct p *pidleget_locked(void);
+
+/* pidlegetspinning_locked: as pidleget; if there is none, the next M that goes idle with
+ * a P becomes a spinner instead. */
+struct p *pidlegetspinning_locked(void);
+
+/* pidletake_locked: that P, if it is idle. */
+bool pidletake_locked(struct p *pp);
+void wakesysmon(void);
+
+/* ---- stw.c ---- */
+
+/* gcstopm: gives mp's P up to procresize and sleeps until there is one for it again. */
+void gcstopm(struct m *mp);
+
+/* pstopped_locked: pp, which nobody holds, is one of those that had to stop. */
+void pstopped_locked(struct p *pp);
+
+/* procs_init: the first n Ps, mp on one of them. Returns 0 or -ENOMEM. */
+int procs_init(struct m *mp, int n);
+void procs_undo(struct m *mp);
+
+/* ---- glist.c: G structs ---- */
+void glist_init(size_t tls);
+struct g *gnew(void);
+void gfput(struct m *mp, struct g *gp);
+
+/* gfpurge: all dead Gs of pp to the common list. */
+void gfpurge(struct p *pp);
+
+/* ---- timers.c ---- */
+int timers_init(struct timers *ts, int32_t pid);
+
+void timers_free(struct timers *ts);
+
+/* timer_arm: t ends the wait seq of gp at when.
+ * Returns  0 or -ENOMEM.
+ * Context  mp has a P; gp is GWAITING already (arm it in the park's unlockf), for the
+ *          timer may fire at once. */
+int timer_arm(struct m *mp, struct timer *t, uint64_t when, uint64_t seq, struct g *gp);
+
+/* timer_disarm: t does not fire any more; its wait word may have been claimed before. */
+void timer_disarm(struct timer *t);
+
+/* checktimers: runs what is due on pp, readying on mp's own P. *now: 0 or the time, filled
+ * in on demand; *until: lowered to the next deadline. True if any ran. */
+bool checktimers(struct m *mp, struct p *pp, uint64_t *now, uint64_t *until);
+
+/* runtimers_nop: the same for one without a P (sysmon); readied Gs go to *list. */
+int runtimers_nop(struct p *pp, uint64_t now, struct glist *list);
+
+/* timers_reserve: room for that many more; 0 or -ENOMEM. timers_move: all of from to to,
+ * which has the room. */
+int timers_reserve(struct timers *ts, uint32_t more);
+void timers_move(struct timers *from, struct timers *to);
+
+/* timers_next: the earliest deadline of all Ps, 0 if none. */
+uint64_t timers_next(void);
+
+/* wakenetpoller: somebody must look at the timers at when. */
+void wakenetpoller(uint64_t when);
+
+/* ---- the wait word ---- */
+
+/* wait_begin: opens a wait of gp; returns its sequence number. */
+static inline uint64_t wait_begin(struct g *gp)
+{
+	uint64_t seq = (ld_rlx(&gp->wait) >> WAIT_BITS) + 1;
+	/* Relaxed: the lock under which the wait is published orders it. */
+	st_rlx(&gp->wait, seq << WAIT_BITS | WAIT_PENDING);
+	return seq;
+}
+
+/* wait_claim: true for the one who ends the wait, and so must ready the G. */
+static inline bool wait_claim(struct g *gp, uint64_t seq, enum waitresult how)
+{
+	/* Acquire and release: the loser sees what the winner did before, and the G
+	 * sees it too. */
+	return cas_acqrel(&gp->wait, seq << WAIT_BITS | WAIT_PENDING, seq << WAIT_BITS | how);
+}
+
+static inline enum waitresult wait_result(const struct g *gp)
+{
+	return (enum waitresult)(ld_acq(&gp->wait) & ((1u << WAIT_BITS) - 1));
+}
+
+/* ---- sysmon.c, preempt.c ---- */
+void sysmon(void) __attribute__((noreturn));
+int preempt_init(bool enabled);
+
+/* preemptone: asks that the G on pp, whose M burns cpu, give way. False if there is none. */
+bool preemptone(struct p *pp);
+void preemptoffp(struct m *mp);
+struct sigsave *sigsave_new(void);
+void sigsave_free(struct sigsave *save);
+
+/* preempt_minit: the signal stack of mp's kernel thread, which calls this. */
+void preempt_minit(struct m *mp);
+
+/* retakeblocked: takes pp from its M if that M sleeps in the kernel without having said
+ * so, and hands it off. Sysmon and stop-the-world only. */
+bool retakeblocked(struct p *pp);
+
+/* retakesyscall: the same for an M in an announced call. */
+bool retakesyscall(struct p *pp);
+
+/* ---- checkdead ---- */
+void checkdead_locked(void);
+void debug_init(int level);
+
+/* ---- small things ---- */
+static inline uint64_t fs_of(const struct g *gp, const struct m *mp)
+{
+	return gp->fsbase ? gp->fsbase : mp->g0.fsbase;
+}
+
+static inline bool on_g0(const struct g *gp)
+{
+	return gp->isg0;
+}
+
+#define count(pp, name) bump(&(pp)->stats.name)
+#define count_by(pp, name, n) bump_by(&(pp)->stats.name, (n))
+
+#endif

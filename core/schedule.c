@@ -1,0 +1,381 @@
+/* The switch from one G to the next, and what is done about the one that was left.
+ *
+ * A G that gives up its M picks its successor itself where that is easy (picknext) and
+ * switches straight to it; all else is the business of the M's g0, whose loop is
+ * schedule(). Either way the left G is published only after its context is saved, by
+ * finish_switch() on the context that came next: nobody can run a G whose registers are
+ * still on a cpu. */
+#include "core.h"
+#include "san.h"
+#include "sched.h"
+#include "trace.h"
+
+struct sched sched = {
+	.lock = MUTEX_INIT(RANK_SCHED),
+	.stoplock = MUTEX_INIT(RANK_STOP),
+	.glock = MUTEX_INIT(RANK_GLIST),
+};
+
+/* Makes to the running G of mp. The caller is on from's stack and stays there until
+ * arch_switch; a handler that comes in between finds GPINNED and keeps off. */
+static void switch_to(struct m *mp, struct g *from, struct g *to)
+{
+	uintptr_t fs = fs_of(to, mp);
+
+	st_rlx(&mp->curg, to);
+	st_rlx(&to->m, mp);
+	/* Relaxed: it was taken off a queue, so it is ours; what its last owner wrote was
+	 * ordered by the queue. */
+	st_rlx(&to->status, GPINNED);
+	count(mp->p, switches);
+	trace_run(mp, to);
+	if (unlikely(to->sigmask != mp->sigmask)) {
+		mp->sigmask = to->sigmask;
+		os_sigmask(to->sigmask);
+	}
+	if (fs != mp->fs) {
+		mp->fs = fs;
+		arch_setfs(fs);
+	}
+	setg(to);
+	san_fiber_switch(from, to);
+	arch_switch(&from->sched, &to->sched);
+	san_fiber_arrived(from);
+}
+
+static void switch_to_g0(struct m *mp, struct g *from)
+{
+	st_rlx(&mp->curg, NULL);
+	if (mp->g0.fsbase != mp->fs) {
+		mp->fs = mp->g0.fsbase;
+		arch_setfs(mp->fs);
+	}
+	setg(&mp->g0);
+	san_fiber_switch(from, &mp->g0);
+	arch_switch(&from->sched, &mp->g0.sched);
+	san_fiber_arrived(from);
+}
+
+/* True if the next choice needs more than a look at the local queue: then g0 makes it. */
+static bool choice_is_hard(struct m *mp, struct p *pp)
+{
+	return unlikely(ld_rlx(&sched.gcwaiting) != 0) || mp->lockedg || debuglevel >= 2 ||
+	       ld_rlx(&pp->urgent) != 0 || choose_globalfirst(pp) ||
+	       (ld_rlx(&pp->timers.first) != 0 &&
+		arch_cycles() - pp->timerseen > ARCH_CYCLES_20US);
+}
+
+/* The next G by the local queue, or NULL if g0 must choose. */
+static struct g *picknext(struct m *mp)
+{
+	struct p *pp = ld_rlx(&mp->p);
+	bool inherit;
+
+	if (!pp || choice_is_hard(mp, pp))
+		return NULL;
+	struct g *gp = runqget(pp, &inherit);
+	if (!gp)
+		return NULL;
+	if (unlikely(gp->lockedm != NULL)) {
+		mp->pendingg = gp;
+		return NULL;
+	}
+	if (!inherit)
+		bump(&pp->schedtick);
+	return gp;
+}
+
+void leave(struct m *mp, struct g *gp, enum postkind kind, bool (*fn)(struct g *, void *),
+	   void *arg)
+{
+	struct g *next;
+
+	/* But for the one that fn lets go. */
+	DCHECK(GMP_G5, mp->nheld <= (fn ? 1 : 0));
+	DCHECK(GMP_G2, ld_rlx(&gp->status) == GPINNED && ld_rlx(&mp->curg) == gp);
+	trace_stop(mp, gp, kind);
+	mp->post.kind = kind;
+	mp->post.g = gp;
+	mp->post.fn = fn;
+	mp->post.arg = arg;
+	next = kind == POST_NOP || kind == POST_PREEMPT ? NULL : picknext(mp);
+	if (next)
+		switch_to(mp, gp, next);
+	else
+		switch_to_g0(mp, gp);
+	finish_switch(ld_rlx(&gp->m));
+}
+
+static void dropg(struct g *gp)
+{
+	st_rlx(&gp->m, NULL);
+}
+
+/* It came back from a call or a block, and its P was taken: an idle P, else the queue. */
+static void post_nop(struct m *mp, struct g *gp)
+{
+	struct p *pp;
+
+	dropg(gp);
+	st_rlx(&gp->status, GRUNNABLE);
+	lock(&sched.lock);
+	pp = pidleget_locked();
+	if (!pp)
+		globrunqput_locked(gp);
+	unlock(&sched.lock);
+	if (pp) {
+		acquirep(mp, pp);
+		mp->pendingg = gp;
+	} else if (!mp->lockedg) {
+		stopm(mp);
+	}
+}
+
+static void post_preempt(struct m *mp, struct g *gp)
+{
+	if (!mp->spareframe)
+		mp->spareframe = sigsave_new();
+	if (!ld_rlx(&mp->p)) {
+		post_nop(mp, gp);
+		return;
+	}
+	dropg(gp);
+	/* What follows in this M's queue gets a slice of its own, even by way of runnext. */
+	bump(&mp->p->schedtick);
+	st_rlx(&gp->status, GRUNNABLE);
+	lock(&sched.lock);
+	globrunqput_locked(gp);
+	unlock(&sched.lock);
+	wakep(mp);
+}
+
+void finish_switch(struct m *mp)
+{
+	struct post post = mp->post;
+	struct g *gp = post.g;
+
+	mp->post.kind = POST_NONE;
+	switch (post.kind) {
+	case POST_NONE:
+		break;
+	case POST_PARK:
+		dropg(gp);
+		/* Release: the saved context, for whoever readies it; with no lock (fn NULL)
+		 * this store itself publishes the wait. */
+		st_rel(&gp->status, GWAITING);
+		count(mp->p, parks);
+		if (post.fn && !post.fn(gp, post.arg)) {
+			st_rlx(&gp->status, GRUNNABLE);
+			if (on_g0(getg()))
+				mp->pendingg = gp;
+			else
+				runqput(mp->p, gp, true);
+		}
+		break;
+	case POST_GOSCHED:
+		dropg(gp);
+		st_rlx(&gp->status, GRUNNABLE);
+		globrunqput_locked(gp);
+		unlock(&sched.lock);
+		wakep(mp);
+		break;
+	case POST_YIELD:
+		dropg(gp);
+		st_rlx(&gp->status, GRUNNABLE);
+		runqput(mp->p, gp, false);
+		break;
+	case POST_EXIT:
+		dropg(gp);
+		count(mp->p, finished);
+		gfput(mp, gp);
+		break;
+	case POST_NOP:
+		post_nop(mp, gp);
+		break;
+	case POST_PREEMPT:
+		post_preempt(mp, gp);
+		break;
+	}
+	DCHECK(GMP_G5, mp->nheld == 0);
+}
+
+/* Runs gp on mp until a context of mp's comes back to g0. */
+static void execute(struct m *mp, struct g *gp, bool inherit)
+{
+	DCHECK(WS_S1, ld_rlx(&gp->status) == GRUNNABLE && ld_rlx(&gp->m) == NULL);
+	CHECK(WS_I7, gp->lockedm == NULL || gp->lockedm == mp);
+	if (!inherit)
+		bump(&mp->p->schedtick);
+	switch_to(mp, &mp->g0, gp);
+	finish_switch(mp);
+}
+
+void schedule(struct m *mp)
+{
+	for (;;) {
+		bool inherit = false, wake = false;
+		struct g *gp;
+
+		if (mp->lockedg) {
+			if (mp->pendingg)
+				mp->pendingg = NULL;
+			else
+				stoplockedm(mp);
+			execute(mp, mp->lockedg, false);
+			continue;
+		}
+		dcheck_schedule(mp);
+		DCHECK(GMP_G5, mp->nheld == 0);
+		gp = findrunnable(mp, &inherit, &wake);
+		if (mp->spinning)
+			resetspinning(mp);
+		if (wake)
+			wakep(mp);
+		if (gp->lockedm && gp->lockedm != mp) {
+			startlockedm(mp, gp);
+			continue;
+		}
+		execute(mp, gp, inherit);
+	}
+}
+
+void ready(struct m *mp, struct g *gp, bool next)
+{
+	CHECK(GMP_G4, ld_acq(&gp->status) == GWAITING);
+	/* Relaxed: it is ours alone since its wait was claimed; the queue publishes it. */
+	st_rlx(&gp->status, GRUNNABLE);
+	trace_ready(mp, gp);
+	count(mp->p, readies);
+	runqput(mp->p, gp, next);
+	wakep(mp);
+}
+
+void injectready(struct g *gp)
+{
+	struct glist one = { gp, 1, gp };
+
+	gp->schedlink = NULL;
+	injectglist(NULL, &one);
+}
+
+void injectglist(struct m *mp, struct glist *list)
+{
+	struct p *pp = mp ? ld_rlx(&mp->p) : NULL;
+	struct gqueue global = { NULL, NULL };
+	int32_t n = 0, idle = ld_sc(&sched.npidle);
+
+	for (struct g *gp = list->head; gp; gp = gp->schedlink) {
+		CHECK(GMP_G4, ld_acq(&gp->status) == GWAITING);
+		st_rlx(&gp->status, GRUNNABLE);
+		trace_ready(mp, gp);
+	}
+	while (list->head && (!pp || n < idle)) {
+		struct g *gp = list->head;
+		list->head = gp->schedlink;
+		gqueue_push(&global, gp);
+		n++;
+	}
+	list->n -= n;
+	if (n > 0) {
+		lock(&sched.lock);
+		globrunqputbatch_locked(&global, n);
+		unlock(&sched.lock);
+		/* One M for each, as far as there are idle Ps: they find it in the queue. */
+		for (; n > 0 && ld_sc(&sched.npidle) != 0; n--)
+			startm(NULL, false);
+	}
+	if (list->head) {
+		runqputbatch(pp, list->head, list->n);
+		wakep(mp);
+	}
+	list->head = NULL;
+	list->n = 0;
+}
+
+void park(struct m *mp, struct g *gp, bool (*unlockf)(struct g *, void *), void *arg,
+	  enum waitreason reason)
+{
+	gp->waitreason = (uint8_t)reason;
+	leave(mp, gp, POST_PARK, unlockf, arg);
+	gp->waitreason = WAIT_NONE;
+}
+
+void gopark(bool (*unlockf)(struct g *, void *), void *arg, int reason)
+{
+	struct g *gp = getg();
+
+	park(pin(gp), gp, unlockf, arg, (enum waitreason)reason);
+	unpin(gp);
+}
+
+void goready(struct g *gp)
+{
+	struct g *self = getg();
+	struct m *mp = enter(self);
+
+	if (mp)
+		ready(mp, gp, true);
+	else
+		injectready(gp);
+	outof(self);
+}
+
+void gosched(void)
+{
+	struct g *gp = getg(), *next, *rest;
+	struct m *mp = pin(gp);
+	struct p *pp = mp->p;
+	bool inherit = false;
+	int32_t n;
+
+	count(pp, yields);
+	if (choice_is_hard(mp, pp)) {
+		leave(mp, gp, POST_PREEMPT, NULL, NULL);
+		unpin(gp);
+		return;
+	}
+	/* One stay in the lock serves both the choice and, on the next G's stack, the
+	 * publication of this one. */
+	lock(&sched.lock);
+	next = runqget(pp, &inherit);
+	if (!next) {
+		next = globrunqgetbatch_locked(RUNQ_SIZE / 2, &rest, &n);
+		if (!next) {
+			unlock(&sched.lock);
+			unpin(gp);
+			return;
+		}
+		if (n > 0)
+			runqputbatch(pp, rest, n);
+	}
+	trace_stop(mp, gp, POST_GOSCHED);
+	mp->post.kind = POST_GOSCHED;
+	mp->post.g = gp;
+	if (unlikely(next->lockedm != NULL)) {
+		mp->pendingg = next;
+		switch_to_g0(mp, gp);
+	} else {
+		bump(&pp->schedtick);
+		switch_to(mp, gp, next);
+	}
+	finish_switch(ld_rlx(&gp->m));
+	unpin(gp);
+}
+
+void goyield(void)
+{
+	struct g *gp = getg();
+	struct m *mp = pin(gp);
+
+	count(mp->p, yields);
+	leave(mp, gp, POST_YIELD, NULL, NULL);
+	unpin(gp);
+}
+
+void goexit(void)
+{
+	struct g *gp = getg();
+
+	leave(pin(gp), gp, POST_EXIT, NULL, NULL);
+	__builtin_unreachable();
+}

@@ -1,0 +1,44 @@
+/* Where a preempted G's signal frame is kept: a buffer of the core's own, never the
+ * program's stack. Below the frame is a small stack, on which the G comes back. */
+#ifndef HEDDLE_SIGSAVE_H
+#define HEDDLE_SIGSAVE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "context.h"
+
+struct g;
+
+struct sigsave {
+	struct sigsave *next; /* in the pool */
+	size_t size; /* of the whole buffer */
+	uintptr_t uc; /* the saved ucontext, inside */
+	struct g *gp;
+};
+
+/* arch_sigsave: copies the frame of the signal handler that got uc into save, and makes
+ * *buf a context that calls comeback(save) on save's own stack.
+ * Returns  false if it does not fit. Context: that handler. */
+bool arch_sigsave(struct sigsave *save, const void *uc, struct gobuf *buf,
+		  void (*comeback)(void *));
+
+/* arch_sigframe_size: what one frame needs at most, on this cpu. */
+size_t arch_sigframe_size(void);
+
+/* arch_sigredirect: makes the return from this handler land in the context *buf, as if it
+ * had been switched to. */
+void arch_sigredirect(void *uc, const struct gobuf *buf);
+
+uintptr_t arch_sigpc(const void *uc);
+
+/* arch_sigrebind: the kernel thread's things in a saved frame: its signal stack and mask. */
+void arch_sigrebind(struct sigsave *save, void *sigstack, size_t len, uint64_t mask);
+
+/* arch_sigreturn: ends the frame at uc; *status becomes GRUNNING as the last thing done in
+ * user space. arch_sigreturn_end is the address behind it. */
+void arch_sigreturn(uintptr_t uc, uint32_t *status) __attribute__((noreturn));
+void arch_sigreturn_end(void);
+void arch_sigrestorer(void);
+
+#endif

@@ -1,0 +1,375 @@
+/* Finding a G to run: findrunnable, stealing, spinning. The order of the steps is Go's
+ * and each is a promise (facts: L1, L4, I5); "The delicate dance" in HACKING.md tells
+ * the last ones as interleavings, tests/model/spin/dance.pml explores them. */
+#include "netpoll.h"
+#include "sched.h"
+#include "trace.h"
+
+enum { RUNNEXT_BACKOFF_NS = 3000 };
+
+void becomespinning(struct m *mp)
+{
+	st_rlx(&mp->spinning, true);
+	add_sc(&sched.nmspinning, 1);
+	/* Sequentially consistent, and before the first look at the queues: a submitter
+	 * that still read 1 has its G in a queue by then. */
+	st_sc(&sched.needspinning, 0);
+}
+
+void resetspinning(struct m *mp)
+{
+	int32_t before;
+
+	st_rlx(&mp->spinning, false);
+	before = add_sc(&sched.nmspinning, -1);
+	CHECK(WS_I6, before > 0);
+	/* I5: we were perhaps the only one looking, and submitters relied on us. */
+	wakep(mp);
+}
+
+/* I5. The caller queued a G, and then did something sequentially consistent (an exchange
+ * of runnext, an unlock): so either we see here that nobody looks, or the spinner that
+ * dropped its mark sees the G.
+ *
+ * mp holds a P, or is NULL for callers that hold none. */
+void wakep(struct m *mp)
+{
+	struct p *pp;
+
+	if (ld_sc(&sched.nmspinning) != 0)
+		return;
+	/* All Ps are busy, and whoever goes idle first is told to look (needspinning). The
+	 * order of the three loads matters: a spinner gives up its P first, then its mark;
+	 * so if it is not counted and saw nothing, its P is. */
+	if (ld_sc(&sched.needspinning) != 0 && ld_sc(&sched.npidle) == 0)
+		return;
+	/* The only P there is runs the caller. */
+	if (mp && ld_rlx(&sched.gomaxprocs) == 1)
+		return;
+	if (!cas_sc(&sched.nmspinning, 0, 1))
+		return;
+	lock(&sched.lock);
+	pp = pidlegetspinning_locked();
+	unlock(&sched.lock);
+	if (!pp) {
+		int32_t before = add_sc(&sched.nmspinning, -1);
+		CHECK(WS_I6, before > 0);
+		return;
+	}
+	startm(pp, true);
+}
+
+bool steal_backoff(struct p *victim, struct g *next)
+{
+	struct m *mp = ld_rlx(&victim->m);
+	struct g *running = mp ? ld_rlx(&mp->curg) : NULL;
+	uint32_t status = running ? ld_rlx(&running->status) : GIDLE;
+	uint64_t until;
+
+	/* It will be some time before this owner gets to it. */
+	if (status == GSYSCALL || status == GIDLE)
+		return false;
+	until = nanotime() + RUNNEXT_BACKOFF_NS;
+	while (nanotime() < until) {
+		if (ld_rlx(&victim->runnext) != next)
+			return true;
+		arch_relax();
+	}
+	return ld_rlx(&victim->runnext) != next;
+}
+
+static bool is_idle(const struct p *pp)
+{
+	return ld_rlx(&sched.idlepmask[pp->id / 64]) >> (pp->id % 64) & 1;
+}
+
+static bool may_have_timers(const struct p *pp)
+{
+	return ld_rlx(&sched.timerpmask[pp->id / 64]) >> (pp->id % 64) & 1;
+}
+
+/* One search over all Ps. *ran: timers ran, so the own queue may hold something. */
+static struct g *stealwork(struct m *mp, uint64_t *now, uint64_t *until, bool *ran)
+{
+	struct p *pp = mp->p;
+	struct p **allp = ld_acq(&sched.allp);
+	uint32_t at;
+
+	for (int round = 0; round < CHOOSE_STEAL_ROUNDS; round++) {
+		bool last = round == CHOOSE_STEAL_ROUNDS - 1;
+		struct stealorder order =
+			choose_stealorder(mp, (uint32_t)ld_rlx(&sched.gomaxprocs));
+
+		while (stealorder_next(&order, &at)) {
+			struct p *victim = allp[at];
+			bool inherit;
+			struct g *gp;
+
+			if (ld_rlx(&sched.gcwaiting)) {
+				*ran = true;
+				return NULL;
+			}
+			if (victim == pp)
+				continue;
+			if (last && may_have_timers(victim) &&
+			    checktimers(mp, victim, now, until)) {
+				*ran = true;
+				gp = runqget(pp, &inherit);
+				if (gp)
+					return gp;
+			}
+			if (is_idle(victim))
+				continue;
+			gp = runqsteal(pp, victim, last);
+			if (gp) {
+				count(pp, steals);
+				count_by(pp, stolen,
+					 1 + ld_rlx(&pp->runqtail) - ld_rlx(&pp->runqhead));
+				trace_steal(mp, gp, victim);
+				return gp;
+			}
+		}
+	}
+	count(pp, stealmisses);
+	return NULL;
+}
+
+/* After the mark is dropped, without a P: is there anything in any queue? If so, an idle P
+ * to run it with. */
+static struct p *recheck_runqs(void)
+{
+	struct p **allp = ld_acq(&sched.allp);
+	int32_t n = ld_rlx(&sched.gomaxprocs);
+
+	for (int32_t i = 0; i < n; i++) {
+		struct p *pp;
+		if (is_idle(allp[i]) || runqempty(allp[i]))
+			continue;
+		lock(&sched.lock);
+		pp = pidlegetspinning_locked();
+		unlock(&sched.lock);
+		return pp;
+	}
+	return NULL;
+}
+
+static struct g *take_global(struct m *mp, int32_t max)
+{
+	struct g *rest = NULL, *gp;
+	int32_t n = 0;
+
+	lock(&sched.lock);
+	gp = globrunqgetbatch_locked(max, &rest, &n);
+	unlock(&sched.lock);
+	if (gp)
+		count_by(mp->p, globalgets, (uint64_t)n + 1);
+	if (n > 0)
+		runqputbatch(mp->p, rest, n);
+	return gp;
+}
+
+/* The I5 dance: drop the mark, full fence, look once more; in that order. Else
+ *   we look and find nothing       they queue a G, see a spinner, wake nobody
+ *   we drop the mark and sleep     and the G waits for ever.
+ * Returns true if mp has a P again and must look; *gp is set if it was found already. */
+static bool last_look(struct m *mp, struct g **gp, uint64_t *until)
+{
+	struct p *pp;
+	int32_t before;
+
+	st_rlx(&mp->spinning, false);
+	before = add_sc(&sched.nmspinning, -1);
+	CHECK(WS_I6, before > 0);
+
+	if (ld_sc(&sched.runqsize) > 0) {
+		lock(&sched.lock);
+		pp = NULL;
+		if (sched.runqsize > 0)
+			pp = pidlegetspinning_locked();
+		unlock(&sched.lock);
+		if (pp) {
+			acquirep(mp, pp);
+			*gp = take_global(mp, RUNQ_SIZE / 2);
+			becomespinning(mp);
+			return true;
+		}
+	}
+	pp = recheck_runqs();
+	if (pp) {
+		acquirep(mp, pp);
+		becomespinning(mp);
+		return true;
+	}
+	uint64_t next = timers_next();
+	if (next != 0 && (*until == 0 || next < *until))
+		*until = next;
+	return false;
+}
+
+void wakenetpoller(uint64_t when)
+{
+	if (ld_sc(&sched.lastpoll) == 0) {
+		/* One blocks, or is about to: 0 means that it has not said until when. */
+		uint64_t until = ld_sc(&sched.polluntil);
+		if (until == 0 || until > when)
+			netpoll_break();
+	} else {
+		/* None does: whoever searches in vain will. */
+		wakep(NULL);
+	}
+}
+
+/* Blocks in the poller, which no other M does now, until `until` (0: no limit). True if
+ * mp has a P again; *gp may be set. */
+static bool poll_blocking(struct m *mp, struct g **gp, uint64_t until, bool was_spinning)
+{
+	struct glist list;
+	struct p *pp;
+	int64_t delay = -1;
+
+	/* Published before the last look at the clock and the block: an adder of an earlier
+	 * timer reads it after its insertion and breaks the poll. */
+	st_sc(&sched.polluntil, until != 0 ? until : UINT64_MAX);
+	if (until != 0) {
+		uint64_t now = nanotime();
+		uint64_t next = timers_next();
+		if (next != 0 && next < until)
+			until = next;
+		delay = until > now ? (int64_t)(until - now) : 0;
+	}
+	list = netpoll(delay);
+	st_sc(&sched.polluntil, 0);
+	st_sc(&sched.lastpoll, nanotime());
+	lock(&sched.lock);
+	pp = pidleget_locked();
+	unlock(&sched.lock);
+	if (!pp) {
+		injectglist(NULL, &list);
+		return false;
+	}
+	acquirep(mp, pp);
+	if (list.head) {
+		struct g *first = list.head;
+		list.head = first->schedlink;
+		list.n--;
+		count_by(pp, pollready, (uint64_t)list.n + 1);
+		injectglist(mp, &list);
+		CHECK(GMP_G4, ld_acq(&first->status) == GWAITING);
+		st_rlx(&first->status, GRUNNABLE);
+		trace_ready(mp, first);
+		*gp = first;
+		return true;
+	}
+	if (was_spinning)
+		becomespinning(mp);
+	return true;
+}
+
+struct g *findrunnable(struct m *mp, bool *inherit, bool *wake)
+{
+	struct g *gp;
+
+	*wake = false;
+top:
+	*inherit = false;
+	struct p *pp = mp->p;
+	uint64_t now = 0, until = 0;
+	bool was_spinning;
+
+	/* 1 */
+	if (ld_rlx(&sched.gcwaiting)) {
+		gcstopm(mp);
+		goto top;
+	}
+	if ((gp = mp->pendingg) != NULL) {
+		mp->pendingg = NULL;
+		return gp;
+	}
+	/* 2 */
+	checktimers(mp, pp, &now, &until);
+	/* 3; first of all what sysmon stopped a slice for */
+	if (ld_rlx(&pp->urgent) != 0) {
+		add_rlx(&pp->urgent, (uint32_t)-1);
+		if ((gp = take_global(mp, 1)) != NULL)
+			return gp;
+	}
+	if (choose_globalfirst(pp) && (gp = take_global(mp, 1)) != NULL)
+		return gp;
+	/* 4 */
+	if ((gp = runqget(pp, inherit)) != NULL)
+		return gp;
+	/* 5 */
+	if (ld_rlx(&sched.runqsize) != 0 && (gp = take_global(mp, RUNQ_SIZE / 2)) != NULL)
+		return gp;
+	/* 6 */
+	if (netpoll_anywaiters() && ld_rlx(&sched.lastpoll) != 0) {
+		struct glist list = netpoll(0);
+		if (list.head) {
+			gp = list.head;
+			list.head = gp->schedlink;
+			list.n--;
+			count_by(pp, pollready, (uint64_t)list.n + 1);
+			injectglist(mp, &list);
+			CHECK(GMP_G4, ld_acq(&gp->status) == GWAITING);
+			st_rlx(&gp->status, GRUNNABLE);
+			trace_ready(mp, gp);
+			*wake = true;
+			return gp;
+		}
+	}
+	/* 7 */
+	if (mp->spinning || choose_spin()) {
+		bool ran = false;
+		if (!mp->spinning)
+			becomespinning(mp);
+		gp = stealwork(mp, &now, &until, &ran);
+		if (gp)
+			return gp;
+		if (ran)
+			goto top;
+	}
+	/* 8 */
+	lock(&sched.lock);
+	if (ld_rlx(&sched.gcwaiting)) {
+		unlock(&sched.lock);
+		goto top;
+	}
+	if (sched.runqsize != 0) {
+		unlock(&sched.lock);
+		if ((gp = take_global(mp, RUNQ_SIZE / 2)) != NULL)
+			return gp;
+		goto top;
+	}
+	if (!mp->spinning && ld_sc(&sched.needspinning) != 0) {
+		becomespinning(mp);
+		unlock(&sched.lock);
+		goto top;
+	}
+	releasep(mp);
+	pidleput_locked(pp);
+	unlock(&sched.lock);
+	/* 9 */
+	was_spinning = mp->spinning;
+	if (was_spinning && last_look(mp, &gp, &until)) {
+		if (gp)
+			return gp;
+		goto top;
+	}
+	/* 10 */
+	if ((netpoll_anywaiters() || until != 0) &&
+	    xchg_sc(&sched.lastpoll, 0) != 0) {
+		if (poll_blocking(mp, &gp, until, was_spinning)) {
+			if (gp)
+				return gp;
+			goto top;
+		}
+	} else if (until != 0) {
+		/* 11 */
+		uint64_t polling = ld_sc(&sched.polluntil);
+		if (polling == 0 || polling > until)
+			netpoll_break();
+	}
+	/* 12 */
+	stopm(mp);
+	goto top;
+}

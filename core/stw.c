@@ -1,0 +1,233 @@
+/* Stop-the-world and the number of Ps. Owns sched.allp, gomaxprocs and the handshake by
+ * which every P comes to a stop. */
+#include "core.h"
+#include "sched.h"
+
+enum { EINVAL_ = 22, ENOMEM_ = 12, STOP_POLL_NS = 100 * 1000 };
+
+void pstopped_locked(struct p *pp)
+{
+	st_rlx(&pp->status, PGCSTOP);
+	sched.stopwait--;
+	if (sched.stopwait == 0)
+		notewakeup(&sched.stopnote);
+}
+
+void gcstopm(struct m *mp)
+{
+	struct p *pp;
+
+	if (mp->spinning) {
+		int32_t before;
+		st_rlx(&mp->spinning, false);
+		before = add_sc(&sched.nmspinning, -1);
+		CHECK(WS_I6, before > 0);
+	}
+	/* What it was about to run must not wait for this M's return. */
+	if (mp->pendingg) {
+		runqput(mp->p, mp->pendingg, false);
+		mp->pendingg = NULL;
+	}
+	pp = releasep(mp);
+	lock(&sched.lock);
+	pstopped_locked(pp);
+	unlock(&sched.lock);
+	stopm(mp);
+}
+
+static void stoptheworld(struct m *mp)
+{
+	struct p *pp;
+	int32_t n = ld_rlx(&sched.gomaxprocs);
+	bool wait;
+
+	lock(&sched.lock);
+	noteclear(&sched.stopnote);
+	sched.stopwait = n;
+	st_sc(&sched.gcwaiting, 1);
+	st_rlx(&ld_rlx(&mp->p)->status, PGCSTOP);
+	sched.stopwait--;
+	while ((pp = pidleget_locked()) != NULL) {
+		st_rlx(&pp->status, PGCSTOP);
+		sched.stopwait--;
+	}
+	wait = sched.stopwait > 0;
+	unlock(&sched.lock);
+	while (wait) {
+		for (int32_t i = 0; i < n; i++) {
+			pp = sched.allp[i];
+			if (pp == ld_rlx(&mp->p))
+				continue;
+			if (!retakesyscall(pp))
+				preemptone(pp);
+		}
+		if (notetsleep(&sched.stopnote, STOP_POLL_NS))
+			break;
+		for (int32_t i = 0; i < n; i++)
+			if (sched.allp[i] != ld_rlx(&mp->p))
+				retakeblocked(sched.allp[i]);
+	}
+}
+
+static void starttheworld(struct p *withwork)
+{
+	st_sc(&sched.gcwaiting, 0);
+	wakesysmon();
+	while (withwork) {
+		struct p *pp = withwork;
+		withwork = pp->link;
+		pp->link = NULL;
+		startm(pp, false);
+	}
+	/* There may be more work than these Ps saw. */
+	wakep(NULL);
+}
+
+static struct p *newp(int32_t id)
+{
+	struct p *pp = os_reserve(sizeof(struct p));
+
+	if (os_failed(pp))
+		return NULL;
+	pp->id = id;
+	pp->status = PGCSTOP;
+	if (timers_init(&pp->timers, id) < 0) {
+		os_release(pp, sizeof(*pp));
+		return NULL;
+	}
+	return pp;
+}
+
+/* Makes sure that there are n P structs; those made stay, for there is no harm in them. */
+static int makeps(int n)
+{
+	for (int32_t i = 0; i < n; i++) {
+		if (sched.allp[i])
+			continue;
+		struct p *pp = newp(i);
+		if (!pp)
+			return -ENOMEM_;
+		/* Release: readers of allp see a whole P. */
+		st_rel(&sched.allp[i], pp);
+	}
+	return 0;
+}
+
+/* Room for the timers of the Ps that will be dead, on the P that mp will have. */
+static int keeptimers(struct m *mp, int n)
+{
+	struct p *mine = ld_rlx(&mp->p);
+	uint32_t more = 0;
+
+	if (mine->id >= n)
+		mine = sched.allp[0];
+	for (int32_t i = n; i < ld_rlx(&sched.gomaxprocs); i++)
+		more += sched.allp[i]->timers.n;
+	return timers_reserve(&mine->timers, more);
+}
+
+/* P5. Its Gs and timers live on elsewhere. */
+static void destroyp_locked(struct m *mp, struct p *pp)
+{
+	runqdrain_locked(pp);
+	timers_move(&pp->timers, &ld_rlx(&mp->p)->timers);
+	gfpurge(pp);
+	st_rlx(&pp->status, PDEAD);
+}
+
+/* The world is stopped, mp runs this and keeps a P. */
+static struct p *procresize_locked(struct m *mp, int n)
+{
+	int32_t old = ld_rlx(&sched.gomaxprocs);
+	struct p *withwork = NULL, *mine = ld_rlx(&mp->p);
+
+	CHECK(GMP_P4, !mine || ld_rlx(&mine->status) == PGCSTOP);
+	if (!mine || mine->id >= n) {
+		if (mine)
+			st_rlx(&mine->m, NULL);
+		st_rlx(&mp->p, NULL);
+		mine = sched.allp[0];
+		st_rlx(&mine->status, PIDLE);
+		acquirep(mp, mine);
+	} else {
+		st_rlx(&mine->status, PRUNNING);
+	}
+	for (int32_t i = n; i < old; i++)
+		destroyp_locked(mp, sched.allp[i]);
+	st_rlx(&sched.gomaxprocs, n);
+	for (int32_t i = n - 1; i >= 0; i--) {
+		struct p *pp = sched.allp[i];
+		if (pp == mine)
+			continue;
+		st_rlx(&pp->status, PIDLE);
+		if (runqempty(pp)) {
+			pidleput_locked(pp);
+		} else {
+			pp->link = withwork;
+			withwork = pp;
+		}
+	}
+	or_sc(&sched.timerpmask[mine->id / 64], (uint64_t)1 << (mine->id % 64));
+	return withwork;
+}
+
+void procs_undo(struct m *mp)
+{
+	for (int32_t i = 0; i < MAX_PROCS && sched.allp[i]; i++) {
+		timers_free(&sched.allp[i]->timers);
+		os_release(sched.allp[i], sizeof(struct p));
+	}
+	os_release(sched.allp, MAX_PROCS * sizeof(struct p *));
+	st_rlx(&mp->p, NULL);
+}
+
+int procs_init(struct m *mp, int n)
+{
+	int r;
+
+	sched.allp = os_reserve(MAX_PROCS * sizeof(struct p *));
+	if (os_failed(sched.allp))
+		return -ENOMEM_;
+	r = makeps(n);
+	if (r < 0) {
+		procs_undo(mp);
+		return r;
+	}
+	lock(&sched.lock);
+	procresize_locked(mp, n);
+	unlock(&sched.lock);
+	return 0;
+}
+
+int core_procs(void)
+{
+	return ld_rlx(&sched.gomaxprocs);
+}
+
+int core_setprocs(int n)
+{
+	struct g *gp = getg();
+	struct p *withwork;
+	struct m *mp;
+	int r;
+
+	if (n < 1 || n > MAX_PROCS)
+		return -EINVAL_;
+	/* One at a time; the loser must be able to stop for the winner. */
+	while (mp = pin(gp), !trylock(&sched.stoplock)) {
+		unpin(gp);
+		gosched();
+	}
+	r = makeps(n);
+	if (r == 0) {
+		stoptheworld(mp);
+		r = keeptimers(mp, n);
+		lock(&sched.lock);
+		withwork = procresize_locked(mp, r == 0 ? n : ld_rlx(&sched.gomaxprocs));
+		unlock(&sched.lock);
+		starttheworld(withwork);
+	}
+	unlock(&sched.stoplock);
+	unpin(gp);
+	return r;
+}

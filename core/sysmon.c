@@ -1,0 +1,385 @@
+/* The monitor: a kernel thread without a P that keeps the promises nobody else can (L2):
+ * it retakes Ps from Ms that block, stops slices that are over, runs timers and polls when
+ * every P is deep in a slice, and starts an M when work waits and nobody looks.
+ *
+ * It sleeps 20 µs while there is something to do, up to 10 ms when there is not, and
+ * without end once every P has been idle for a while; whoever takes a P from the idle list
+ * wakes it (plist.c). The claim by which it takes a P is told in HACKING.md. */
+#include "netpoll.h"
+#include "report.h"
+#include "sched.h"
+#include "trace.h"
+
+enum {
+	DELAY_MIN_NS = 20 * 1000,
+	DELAY_MAX_NS = 10 * 1000 * 1000,
+	IDLE_ROUNDS = 50,
+	POLL_NS = 10 * 1000 * 1000,
+	/* While Gs wait for descriptors and every P is deep in a slice. */
+	POLL_EARLY_NS = 1000 * 1000,
+	/* A due timer whose P has not looked by then is sysmon's. */
+	TIMER_SLACK_NS = 50 * 1000,
+	/* Before an M that shows no progress is asked after. */
+	BLOCK_NS = 5 * 1000 * 1000,
+	BLOCK_BUSY_NS = 1000 * 1000,
+	DEEP_AFTER_NS = 50 * 1000 * 1000,
+	VERIFY_AT_ONCE = 64,
+	TIMERSLACK_NS = 1000,
+};
+
+/* Takes pp from the M that runs a G of that status on it. HACKING.md, "The claim": the
+ * status word first, then a second look, then the P. */
+static bool retake(struct p *pp, uint32_t from, uint32_t to)
+{
+	struct m *mp = ld_acq(&pp->m);
+	struct g *gp = mp ? ld_acq(&mp->curg) : NULL;
+
+	/* Acquire: pairs with the release by which the G left the core: its P is as it was
+	 * left. From here on the G cannot enter the core, nor end its call. */
+	if (!gp || !cas_acq(&gp->status, from, from | GCLAIM))
+		return false;
+	/* The three loads above were not one moment: the G may have moved. */
+	if (ld_rlx(&gp->m) != mp || ld_rlx(&mp->curg) != gp || ld_rlx(&mp->p) != pp) {
+		st_rel(&gp->status, from);
+		return false;
+	}
+	mp->oldp = pp;
+	st_rlx(&mp->p, NULL);
+	st_rlx(&pp->m, NULL);
+	st_rlx(&pp->status, PIDLE);
+	/* Release: the G, when it finds this, finds its M without a P. */
+	st_rel(&gp->status, to);
+	return true;
+}
+
+bool retakesyscall(struct p *pp)
+{
+	if (!retake(pp, GSYSCALL, GSYSCALLNOP))
+		return false;
+	count(pp, retakecall);
+	handoffp(pp);
+	return true;
+}
+
+bool retakeblocked(struct p *pp)
+{
+	struct m *mp = ld_acq(&pp->m);
+	struct g *gp = mp ? ld_acq(&mp->curg) : NULL;
+
+	if (!gp || ld_acq(&gp->status) != GRUNNING || !os_threadasleep(ld_rlx(&mp->tid)))
+		return false;
+	if (!retake(pp, GRUNNING, GOFFP))
+		return false;
+	count(pp, retakeblock);
+	handoffp(pp);
+	return true;
+}
+
+/* True if somebody waits for a P. */
+static bool work_waits(struct p *pp)
+{
+	return !runqempty(pp) || ld_rlx(&sched.runqsize) > 0 || ld_rlx(&sched.gcwaiting);
+}
+
+/* An announced call that pp's M was in already at the last look. */
+static bool check_syscall(struct p *pp, struct m *mp, uint64_t now)
+{
+	struct sysmontick *mon = &pp->mon;
+	uint32_t tick = ld_rlx(&mp->syscalltick);
+
+	if (mon->m != mp || mon->syscalltick != tick) {
+		mon->syscalltick = tick;
+		mon->syscallwhen = now;
+		return false;
+	}
+	/* Nobody would gain: unless it lasts, for then sysmon can sleep. */
+	if (runqempty(pp) && ld_rlx(&sched.runqsize) == 0 &&
+	    ld_rlx(&sched.nmspinning) + ld_rlx(&sched.npidle) > 0 &&
+	    mon->syscallwhen + CHOOSE_SLICE_NS > now)
+		return false;
+	return retakesyscall(pp);
+}
+
+/* A slice that has lasted: is its M burning cpu, or asleep in the kernel? */
+static bool check_running(struct p *pp, struct m *mp, uint64_t now)
+{
+	struct sysmontick *mon = &pp->mon;
+	uint32_t tick = ld_rlx(&pp->schedtick);
+	bool waits = work_waits(pp);
+
+	if (mon->m != mp || mon->schedtick != tick) {
+		mon->schedtick = tick;
+		mon->schedwhen = now;
+		mon->cpuwhen = 0;
+		return false;
+	}
+	if (now - mon->schedwhen < (waits ? BLOCK_BUSY_NS : BLOCK_NS))
+		return false;
+	/* Less than a tenth of the time since the last look spent on a cpu: it sleeps, or
+	 * other processes keep it waiting; the kernel knows which. */
+	uint64_t cpu = os_threadclock(ld_rlx(&mp->tid));
+	uint64_t wall = now - mon->cpuwhen;
+	bool idle = mon->cpuwhen != 0 && cpu - mon->cputime < wall / 10;
+	if (mon->cpuwhen == 0 || wall > BLOCK_BUSY_NS / 2) {
+		mon->cpuwhen = now;
+		mon->cputime = cpu;
+	}
+	if (idle && (waits || now - mon->schedwhen > CHOOSE_SLICE_NS) && retakeblocked(pp))
+		return true;
+	if (!idle && waits && now - mon->schedwhen >= CHOOSE_SLICE_NS)
+		preemptone(pp);
+	return false;
+}
+
+static int retakeall(uint64_t now)
+{
+	int32_t n = ld_acq(&sched.gomaxprocs);
+	int taken = 0;
+
+	for (int32_t i = 0; i < n; i++) {
+		struct p *pp = sched.allp[i];
+		struct m *mp = ld_acq(&pp->m);
+		struct g *gp = mp ? ld_acq(&mp->curg) : NULL;
+		uint32_t status = gp ? ld_acq(&gp->status) : GIDLE;
+
+		if (ld_rlx(&pp->status) != PRUNNING || !mp)
+			continue;
+		if (status == GSYSCALL)
+			taken += check_syscall(pp, mp, now);
+		else if (status == GRUNNING || status == GPINNED)
+			taken += check_running(pp, mp, now);
+		pp->mon.m = mp;
+	}
+	return taken;
+}
+
+/* Those that run without a P since they came back from a block: an idle P, if there is
+ * one; else, if they burn cpu, they must queue. */
+static void check_offp(void)
+{
+	for (struct m *mp = ld_acq(&sched.allm); mp; mp = mp->alllink) {
+		struct g *gp = ld_acq(&mp->curg);
+		struct p *pp;
+		uint64_t cpu;
+
+		if (!gp || ld_acq(&gp->status) != GOFFP)
+			continue;
+		cpu = os_threadclock(ld_rlx(&mp->tid));
+		if (mp->offpcpu == 0 || cpu - mp->offpcpu < DELAY_MIN_NS) {
+			mp->offpcpu = cpu ? cpu : 1;
+			continue;
+		}
+		mp->offpcpu = cpu;
+		lock(&sched.lock);
+		pp = pidleget_locked();
+		unlock(&sched.lock);
+		if (!pp) {
+			if (ld_rlx(&sched.npidle) == 0)
+				preemptoffp(mp);
+			continue;
+		}
+		/* Acquire: pairs with the release by which its P was taken. */
+		if (!cas_acq(&gp->status, GOFFP, GOFFP | GCLAIM)) {
+			handoffp(pp);
+			continue;
+		}
+		if (ld_rlx(&gp->m) != mp || ld_rlx(&mp->curg) != gp || ld_rlx(&mp->p)) {
+			st_rel(&gp->status, GOFFP);
+			handoffp(pp);
+			continue;
+		}
+		acquirep(mp, pp);
+		bump(&pp->schedtick);
+		/* Release: pairs with the acquire in pin(): it finds its M with a P. */
+		st_rel(&gp->status, GRUNNING);
+	}
+}
+
+/* Gs that timer or poller made ready while all Ps were deep in their slices: to the head of
+ * the global queue, and as many of the oldest slices end. */
+static void ready_early(struct glist *list)
+{
+	int32_t wanted = list->n;
+	struct g *gp = list->head;
+
+	if (wanted == 0)
+		return;
+	if (ld_sc(&sched.npidle) > 0) {
+		injectglist(NULL, list);
+		return;
+	}
+	struct gqueue q = { NULL, NULL };
+	while (gp) {
+		struct g *rest = gp->schedlink;
+		CHECK(GMP_G4, ld_acq(&gp->status) == GWAITING);
+		st_rlx(&gp->status, GRUNNABLE);
+		trace_ready(NULL, gp);
+		gqueue_push(&q, gp);
+		gp = rest;
+	}
+	lock(&sched.lock);
+	globrunqputbatchhead_locked(&q, wanted);
+	unlock(&sched.lock);
+	add_rlx(&sched.early, wanted);
+	wakep(NULL);
+}
+
+/* Ends slices for the sake of those at the head of the global queue. True if some of them
+ * still wait. */
+static bool serve_early(uint64_t now)
+{
+	int32_t n = ld_acq(&sched.gomaxprocs);
+
+	if (ld_rlx(&sched.early) <= 0)
+		return false;
+	if (ld_rlx(&sched.runqsize) == 0) {
+		st_rlx(&sched.early, 0);
+		return false;
+	}
+	for (int32_t i = 0; i < n && ld_rlx(&sched.early) > 0; i++) {
+		struct p *pp = sched.allp[i];
+		struct sysmontick *mon = &pp->mon;
+		if (ld_rlx(&pp->status) != PRUNNING || ld_rlx(&pp->urgent) != 0)
+			continue;
+		if (mon->schedtick != ld_rlx(&pp->schedtick) ||
+		    now - mon->schedwhen < CHOOSE_EARLY_NS)
+			continue;
+		st_rlx(&pp->urgent, 1);
+		add_rlx(&sched.early, -1);
+		preemptone(pp);
+	}
+	return ld_rlx(&sched.early) > 0;
+}
+
+/* What timers are overdue, and what the network has for us, when no P sees to it. */
+static void run_late(uint64_t now, bool deep)
+{
+	struct glist list = { NULL, 0, NULL };
+	uint64_t lastpoll = ld_rlx(&sched.lastpoll);
+	int32_t n = ld_acq(&sched.gomaxprocs);
+
+	for (int32_t i = 0; i < n; i++) {
+		struct p *pp = sched.allp[i];
+		uint64_t first = ld_acq(&pp->timers.first);
+		if (first != 0 && first + TIMER_SLACK_NS <= now) {
+			int ran = runtimers_nop(pp, now, &list);
+			add_rlx(&sched.nopstats.timersfired, (uint64_t)ran);
+		}
+	}
+	ready_early(&list);
+	if (lastpoll != 0 && netpoll_anywaiters() &&
+	    now - lastpoll > (deep ? POLL_EARLY_NS : POLL_NS) &&
+	    cas_rlx(&sched.lastpoll, lastpoll, now)) {
+		netpoll_verify(VERIFY_AT_ONCE);
+		list = netpoll(0);
+		add_rlx(&sched.nopstats.pollready, (uint64_t)list.n);
+		ready_early(&list);
+	}
+}
+
+/* True if every P is busy with a slice that is not fresh. */
+static bool all_deep(uint64_t now)
+{
+	int32_t n = ld_acq(&sched.gomaxprocs);
+
+	if (ld_rlx(&sched.npidle) != 0)
+		return false;
+	for (int32_t i = 0; i < n; i++) {
+		struct p *pp = sched.allp[i];
+		if (pp->mon.schedtick != ld_rlx(&pp->schedtick) ||
+		    now - pp->mon.schedwhen < CHOOSE_EARLY_NS)
+			return false;
+	}
+	return true;
+}
+
+/* L2: work, an idle P, and nobody who looks. It happens when an M could not be had. */
+static void start_if_forgotten(void)
+{
+	int32_t n = ld_acq(&sched.gomaxprocs);
+	bool work = ld_sc(&sched.runqsize) > 0;
+
+	if (ld_sc(&sched.npidle) == 0 || ld_sc(&sched.nmspinning) > 0)
+		return;
+	for (int32_t i = 0; i < n && !work; i++)
+		work = !runqempty(sched.allp[i]);
+	if (work)
+		wakep(NULL);
+}
+
+/* Sleeps until there may be something to do. True if it was the deep sleep. */
+static bool sleep_until_due(uint64_t delay, uint64_t idlesince, bool deep)
+{
+	uint64_t now = nanotime(), until = now + delay, next;
+
+	if (idlesince != 0 && now - idlesince > DEEP_AFTER_NS && !report_ticks()) {
+		bool sleep;
+		lock(&sched.lock);
+		sleep = ld_sc(&sched.npidle) == ld_rlx(&sched.gomaxprocs) ||
+			ld_rlx(&sched.gcwaiting);
+		if (sleep) {
+			/* Under the lock that every taker of an idle P holds: it sees this. */
+			noteclear(&sched.sysmonnote);
+			st_sc(&sched.sysmonwait, 1);
+		}
+		unlock(&sched.lock);
+		if (sleep) {
+			st_sc(&sched.sysmonwake, 0);
+			notesleep(&sched.sysmonnote);
+			noteclear(&sched.sysmonnote);
+			return true;
+		}
+	}
+	if (deep && netpoll_anywaiters() && delay > POLL_EARLY_NS)
+		until = now + POLL_EARLY_NS;
+	/* Published, then looked at: an adder of an earlier timer does the reverse. */
+	st_sc(&sched.sysmonwake, until);
+	next = ld_sc(&sched.npidle) == ld_rlx(&sched.gomaxprocs) ? 0 : timers_next();
+	if (next != 0 && next + TIMER_SLACK_NS < until) {
+		until = next + TIMER_SLACK_NS;
+		if (until < now + DELAY_MIN_NS)
+			until = now + DELAY_MIN_NS;
+		st_sc(&sched.sysmonwake, until);
+	}
+	if (notetsleep(&sched.sysmonnote, (int64_t)(until - now)))
+		noteclear(&sched.sysmonnote);
+	return false;
+}
+
+void sysmon(void)
+{
+	uint64_t delay = DELAY_MIN_NS, idlesince = 0;
+	int idle = 0;
+	bool early = false, deep = false;
+
+	os_timerslack(TIMERSLACK_NS);
+	for (;;) {
+		bool slept;
+		uint64_t now;
+
+		if (idle == 0)
+			delay = DELAY_MIN_NS;
+		else if (idle > IDLE_ROUNDS)
+			delay *= 2;
+		if (delay > DELAY_MAX_NS)
+			delay = DELAY_MAX_NS;
+		slept = sleep_until_due(early && delay > CHOOSE_EARLY_NS ? CHOOSE_EARLY_NS : delay,
+					idlesince, deep);
+		now = nanotime();
+		if (slept) {
+			idle = 0;
+			delay = DELAY_MIN_NS;
+		}
+		if (ld_sc(&sched.npidle) != ld_rlx(&sched.gomaxprocs))
+			idlesince = 0;
+		else if (idlesince == 0)
+			idlesince = now;
+		idle = retakeall(now) ? 0 : idle + 1;
+		check_offp();
+		deep = all_deep(now);
+		run_late(now, deep);
+		early = serve_early(now);
+		start_if_forgotten();
+		report_tick(now);
+	}
+}
