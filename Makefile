@@ -43,6 +43,9 @@ $(BUILD)/$(1)/libcore.a: $(call objects,$(1))
 $(BUILD)/$(1)/tests/core/%_test: $(BUILD)/$(1)/tests/core/%_test.c.o $(BUILD)/$(1)/tests/test.c.o \
 		$(BUILD)/$(1)/tests/core/host.c.o $(BUILD)/$(1)/libcore.a
 	$$(Q)$$(CC) $$(FLAGS_$(1)) $$^ -o $$@ -lpthread
+$(BUILD)/$(1)/tests/bench/core_bench: $(BUILD)/$(1)/tests/bench/core_bench.c.o \
+		$(BUILD)/$(1)/tests/test.c.o $(BUILD)/$(1)/tests/core/host.c.o $(BUILD)/$(1)/libcore.a
+	$$(Q)$$(CC) $$(FLAGS_$(1)) $$^ -o $$@ -lpthread
 endef
 $(foreach v,$(VARIANTS),$(eval $(call variant,$(v))))
 

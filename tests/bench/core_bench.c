@@ -1,0 +1,454 @@
+/* What the core's own operations cost: `make bench-core`. Each figure is the median of
+ * several rounds, in ns an operation; system calls are counted by the kernel's own context
+ * switches and, for the paths that promise none, under a filter that kills (seccomp).
+ *
+ * A name as argument runs only those whose names contain it. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../core/host.h"
+#include "gmp.h"
+#include "netpoll.h"
+#include "os.h"
+#include "sched.h"
+#include "syscall.h"
+
+enum { ROUNDS = 7 };
+
+/* The result of a round, from the G that measured it to main. */
+static double result;
+
+static void put_result(uint64_t t0, uint64_t n)
+{
+	result = (double)(now_ns() - t0) / (double)n;
+}
+
+/* Two Gs that do nothing but give way: every call is a switch. */
+enum { YIELDS = 1000000 };
+static struct group grp;
+
+static void yielder(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < YIELDS; i++)
+		gosched();
+	group_done(&grp);
+}
+
+static void bench_gosched(void)
+{
+	uint64_t t0 = now_ns();
+	grp.left = 2;
+	go(yielder, NULL);
+	go(yielder, NULL);
+	group_wait(&grp);
+	put_result(t0, 2 * YIELDS);
+}
+
+/* Batches of Gs that end at once, all from the free list. */
+enum { SPAWNS = 1000000, BATCH = 32 };
+
+static void nothing(void *arg)
+{
+	(void)arg;
+	group_done(&grp);
+}
+
+static void bench_spawn(void)
+{
+	uint64_t t0 = now_ns();
+	for (int i = 0; i < SPAWNS / BATCH; i++) {
+		grp.left = BATCH;
+		for (int j = 0; j < BATCH; j++)
+			go(nothing, NULL);
+		group_wait(&grp);
+	}
+	put_result(t0, SPAWNS);
+}
+
+/* One at a time: spawn, wait for its end. */
+static void bench_spawn_join(void)
+{
+	uint64_t t0 = now_ns();
+	for (int i = 0; i < SPAWNS; i++) {
+		grp.left = 1;
+		go(nothing, NULL);
+		group_wait(&grp);
+	}
+	put_result(t0, SPAWNS);
+}
+
+/* Two Gs that park and ready each other: an operation is one hand-off. */
+enum { HANDOFFS = 1000000 };
+static struct g *pair[2];
+static ATOMIC(bool) pair_stop;
+
+/* With one P, and pinned from the ready to the park, the other is parked whenever this one
+ * runs: what a primitive built on the core does under its lock. */
+static void ping(void *arg)
+{
+	uintptr_t me = (uintptr_t)arg;
+	for (int i = 0; i < HANDOFFS; i++) {
+		struct g *gp = getg();
+		struct m *mp = pin(gp);
+		ready(mp, pair[1 - me], true);
+		park(mp, gp, NULL, NULL, WAIT_PARK);
+		unpin(gp);
+	}
+	group_done(&grp);
+	if (!xchg_sc(&pair_stop, true))
+		goready(pair[1 - me]);
+}
+
+static void pong(void *arg)
+{
+	gopark(NULL, NULL, WAIT_PARK);
+	ping(arg);
+}
+
+static void bench_park(void)
+{
+	uint64_t t0;
+	pair_stop = false;
+	grp.left = 2;
+	pair[0] = go(pong, (void *)0);
+	pair[1] = go(pong, (void *)1);
+	while (ld_acq(&pair[0]->status) != GWAITING || ld_acq(&pair[1]->status) != GWAITING)
+		gosched();
+	t0 = now_ns();
+	goready(pair[0]);
+	group_wait(&grp);
+	put_result(t0, 2 * HANDOFFS);
+}
+
+/* A semaphore each way, over the futex: an operation is half a round trip. */
+static ATOMIC(uint32_t) sem[2];
+
+static void sem_down(ATOMIC(uint32_t) *s)
+{
+	for (;;) {
+		uint32_t v = ld_acq(s);
+		if (v > 0 && cas_acq(s, v, v - 1))
+			return;
+		if (v == 0)
+			futex_wait(s, 0, (uint32_t)FUTEX_ANY, NULL, 0);
+	}
+}
+
+static void sem_up(ATOMIC(uint32_t) *s)
+{
+	add_sc(s, 1);
+	futex_wake(s, 1, (uint32_t)FUTEX_ANY, 0);
+}
+
+static void sem_pinger(void *arg)
+{
+	uintptr_t me = (uintptr_t)arg;
+	for (int i = 0; i < HANDOFFS; i++) {
+		sem_down(&sem[me]);
+		sem_up(&sem[1 - me]);
+	}
+	group_done(&grp);
+}
+
+static void bench_futex_pingpong(void)
+{
+	uint64_t t0 = now_ns();
+	grp.left = 2;
+	sem[0] = 1;
+	sem[1] = 0;
+	go(sem_pinger, (void *)0);
+	go(sem_pinger, (void *)1);
+	group_wait(&grp);
+	put_result(t0, 2 * HANDOFFS);
+}
+
+/* The lock that a user of the futex would write (0 free, 1 held, 2 waited for). */
+static ATOMIC(uint32_t) lockword;
+static uint64_t locked_count;
+
+static void word_lock(void)
+{
+	uint32_t c;
+	if (cas_acq(&lockword, 0, 1))
+		return;
+	for (int i = 0; core_canspin(i); i++) {
+		core_dospin();
+		if (ld_rlx(&lockword) == 0 && cas_acq(&lockword, 0, 1))
+			return;
+	}
+	while ((c = xchg_acq(&lockword, 2)) != 0)
+		futex_wait(&lockword, 2, (uint32_t)FUTEX_ANY, NULL, 0);
+}
+
+static void word_unlock(void)
+{
+	if (xchg_rel(&lockword, 0) == 2)
+		futex_wake(&lockword, 1, (uint32_t)FUTEX_ANY, 0);
+}
+
+enum { LOCKS = 4000000, CONTENDERS = 64 };
+
+static void bench_lock_free(void)
+{
+	uint64_t t0 = now_ns();
+	for (int i = 0; i < LOCKS; i++) {
+		word_lock();
+		locked_count++;
+		word_unlock();
+	}
+	put_result(t0, LOCKS);
+}
+
+static void contender(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < LOCKS / CONTENDERS; i++) {
+		word_lock();
+		locked_count++;
+		word_unlock();
+	}
+	group_done(&grp);
+}
+
+static void bench_lock_contended(void)
+{
+	uint64_t t0 = now_ns();
+	grp.left = CONTENDERS;
+	for (int i = 0; i < CONTENDERS; i++)
+		go(contender, NULL);
+	group_wait(&grp);
+	put_result(t0, LOCKS);
+}
+
+enum { CALLS = 1000000 };
+
+static void bench_syscall_bare(void)
+{
+	uint64_t t0 = now_ns();
+	for (int i = 0; i < CALLS; i++)
+		arch_syscall3(SYS_getppid, 0, 0, 0);
+	put_result(t0, CALLS);
+}
+
+static void bench_syscall_pair(void)
+{
+	uint64_t t0 = now_ns();
+	for (int i = 0; i < CALLS; i++) {
+		entersyscall();
+		arch_syscall3(SYS_getppid, 0, 0, 0);
+		exitsyscall();
+	}
+	put_result(t0, CALLS);
+}
+
+/* A byte to and fro over two pipes: the reader parks in the poller each time. */
+enum { BYTES = 100000 };
+static int pipes[2][2];
+
+static void read_byte(int fd)
+{
+	char c;
+	for (;;) {
+		uint32_t ticket = netpoll_ticket(fd, POLL_READ);
+		if (arch_syscall3(SYS_read, fd, (long)&c, 1) == 1)
+			return;
+		EXPECT_EQ(netpoll_wait(fd, POLL_READ, ticket, NULL), 0);
+	}
+}
+
+static void pipe_pinger(void *arg)
+{
+	uintptr_t me = (uintptr_t)arg;
+	for (int i = 0; i < BYTES; i++) {
+		if (me == 0)
+			arch_syscall3(SYS_write, pipes[0][1], (long)"x", 1);
+		read_byte(pipes[1 - me][0]);
+		if (me == 1)
+			arch_syscall3(SYS_write, pipes[1][1], (long)"x", 1);
+	}
+	group_done(&grp);
+}
+
+static void bench_netpoll(void)
+{
+	uint64_t t0;
+	for (int i = 0; i < 2; i++)
+		EXPECT_EQ(pipe2(pipes[i], O_NONBLOCK | O_CLOEXEC), 0);
+	t0 = now_ns();
+	grp.left = 2;
+	go(pipe_pinger, (void *)0);
+	go(pipe_pinger, (void *)1);
+	group_wait(&grp);
+	put_result(t0, BYTES);
+	for (int i = 0; i < 2; i++) {
+		netpoll_forget(pipes[i][0]);
+		close(pipes[i][0]);
+		close(pipes[i][1]);
+	}
+}
+
+/* From the put of a G on a busy P to its first instruction on the other. */
+enum { STEALS = 2000 };
+static ATOMIC(uint64_t) put_at, took;
+
+static void stolen(void *arg)
+{
+	(void)arg;
+	add_sc(&took, now_ns() - ld_sc(&put_at));
+	group_done(&grp);
+}
+
+static void bench_steal(void)
+{
+	took = 0;
+	for (int i = 0; i < STEALS; i++) {
+		uint64_t until;
+		grp.left = 1;
+		st_sc(&put_at, now_ns());
+		go(stolen, NULL);
+		until = now_ns() + 200000;
+		while (ld_sc(&grp.left) != 0 && now_ns() < until)
+			arch_relax();
+		group_wait(&grp);
+	}
+	result = (double)ld_sc(&took) / STEALS;
+}
+
+/* Bytes of a parked G, its stack's first page and the kernel's tables included. */
+static ATOMIC(uint32_t) gate;
+
+static void waits_at_gate(void *arg)
+{
+	(void)arg;
+	group_done(&grp);
+	while (ld_sc(&gate) == 0)
+		futex_wait(&gate, 0, (uint32_t)FUTEX_ANY, NULL, 0);
+	group_done(&grp);
+}
+
+static int64_t status_kib(const char *key)
+{
+	static char buf[8192];
+	int64_t n = 0;
+	if (os_readfile("/proc/self/status", buf, sizeof(buf)) <= 0)
+		return 0;
+	for (char *s = strstr(buf, key); s && *s && *s != '\n'; s++)
+		if (*s >= '0' && *s <= '9')
+			n = n * 10 + (*s - '0');
+	return n;
+}
+
+static void bench_parked(void)
+{
+	const char *env = getenv("HEDDLE_BENCH_GS");
+	uint32_t n = env ? (uint32_t)atoi(env) : 1000000;
+	int64_t before = status_kib("VmRSS:") + status_kib("VmPTE:");
+
+	grp.left = n;
+	gate = 0;
+	for (uint32_t i = 0; i < n; i++)
+		go(waits_at_gate, NULL);
+	group_wait(&grp);
+	result = (double)(status_kib("VmRSS:") + status_kib("VmPTE:") - before) * 1024 / n;
+	grp.left = n;
+	st_sc(&gate, 1);
+	futex_wake(&gate, FUTEX_ANY, (uint32_t)FUTEX_ANY, 0);
+	group_wait(&grp);
+}
+
+struct bench {
+	const char *name;
+	void (*fn)(void);
+	int procs;
+	int rounds;
+	const char *unit;
+	double target; /* 0: none */
+};
+
+static const struct bench benches[] = {
+	{ "gosched", bench_gosched, 1, ROUNDS, "ns a switch", 40 },
+	{ "spawn+exit", bench_spawn, 1, ROUNDS, "ns", 110 },
+	{ "spawn+join", bench_spawn_join, 1, ROUNDS, "ns", 0 },
+	{ "park/ready", bench_park, 1, ROUNDS, "ns a hand-off", 80 },
+	{ "futex ping-pong", bench_futex_pingpong, 1, ROUNDS, "ns a hand-off", 0 },
+	{ "futex lock, free", bench_lock_free, 1, ROUNDS, "ns", 0 },
+	{ "futex lock, 64 Gs", bench_lock_contended, 1, ROUNDS, "ns", 0 },
+	{ "bare call", bench_syscall_bare, 1, ROUNDS, "ns", 0 },
+	{ "entersyscall pair", bench_syscall_pair, 1, ROUNDS, "ns with the call", 0 },
+	{ "pipe round trip", bench_netpoll, 1, ROUNDS, "ns", 0 },
+	{ "gosched, 2 Ps", bench_gosched, 2, ROUNDS, "ns a switch", 0 },
+	{ "spawn+exit, 2 Ps", bench_spawn, 2, ROUNDS, "ns", 0 },
+	{ "futex ping-pong, 2 Ps", bench_futex_pingpong, 2, ROUNDS, "ns a hand-off", 0 },
+	{ "futex lock, 64 Gs, 2 Ps", bench_lock_contended, 2, ROUNDS, "ns", 0 },
+	{ "pipe round trip, 2 Ps", bench_netpoll, 2, ROUNDS, "ns", 0 },
+	{ "steal latency, 2 Ps", bench_steal, 2, ROUNDS, "ns", 0 },
+	{ "parked G", bench_parked, 1, 1, "bytes", 0 },
+};
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return x < y ? -1 : x > y;
+}
+
+static void say_stats(void)
+{
+	struct stats s;
+	stats_sum(&s);
+#define X(name, text) test_say("  %lld %s", (long long)s.name, text);
+	STATS(X)
+#undef X
+}
+
+/* Each round in a process of its own. Returns false if it did not end well. */
+static bool run_round(const struct bench *b, double *out)
+{
+	int fd[2], status;
+	bool ok;
+
+	EXPECT_EQ(pipe(fd), 0);
+	pid_t pid = fork();
+	if (pid == 0) {
+		start(b->procs);
+		b->fn();
+		if (getenv("HEDDLE_BENCH_STATS"))
+			say_stats();
+		_exit(write(fd[1], &result, sizeof(result)) != sizeof(result));
+	}
+	close(fd[1]);
+	ok = read(fd[0], out, sizeof(*out)) == sizeof(*out);
+	close(fd[0]);
+	waitpid(pid, &status, 0);
+	return ok && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+TEST_IN(600, bench)
+{
+	const char *only = getenv("HEDDLE_BENCH");
+
+	printf("%-26s %10s %10s %10s  %s\n", "", "median", "min", "max", "");
+	for (size_t i = 0; i < sizeof(benches) / sizeof(benches[0]); i++) {
+		const struct bench *b = &benches[i];
+		double v[ROUNDS];
+		if (only && !strstr(b->name, only))
+			continue;
+		for (int r = 0; r < b->rounds; r++)
+			EXPECT(run_round(b, &v[r]));
+		qsort(v, (size_t)b->rounds, sizeof(v[0]), by_value);
+		printf("%-26s %10.1f %10.1f %10.1f  %s", b->name, v[b->rounds / 2], v[0],
+		       v[b->rounds - 1], b->unit);
+		if (b->target > 0)
+			printf(" (target %.0f)%s", b->target, v[b->rounds / 2] > b->target ? " MISSED" : "");
+		printf("\n");
+	}
+}
