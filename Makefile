@@ -2,6 +2,7 @@
 CC ?= gcc
 BUILD ?= build
 ARCH := x86_64
+PREFIX ?= /usr/local
 # make V=1 shows the commands.
 Q := $(if $(V),,@)
 
@@ -25,7 +26,9 @@ TWIN_tsan := $(TWIN_debug)
 TWIN_asan := $(TWIN_debug)
 
 CORE := $(wildcard core/*.c core/arch/$(ARCH)/*.c core/arch/$(ARCH)/*.S)
+TESTS := $(patsubst tests/core/%.c,%,$(wildcard tests/core/*_test.c))
 objects = $(patsubst %,$(BUILD)/$(1)/%.o,$(CORE) $(TWIN_$(1)))
+tests_of = $(foreach t,$(TESTS),$(BUILD)/$(1)/tests/core/$(t))
 
 .PHONY: all
 all: $(BUILD)/release/libcore.a
@@ -40,16 +43,73 @@ $(BUILD)/$(1)/%.S.o: %.S
 $(BUILD)/$(1)/libcore.a: $(call objects,$(1))
 	@rm -f $$@
 	$$(Q)ar rcs $$@ $$^
-$(BUILD)/$(1)/tests/core/%_test: $(BUILD)/$(1)/tests/core/%_test.c.o $(BUILD)/$(1)/tests/test.c.o \
-		$(BUILD)/$(1)/tests/core/host.c.o $(BUILD)/$(1)/libcore.a
-	$$(Q)$$(CC) $$(FLAGS_$(1)) $$^ -o $$@ -lpthread
-$(BUILD)/$(1)/tests/bench/core_bench: $(BUILD)/$(1)/tests/bench/core_bench.c.o \
+$(BUILD)/$(1)/tests/core/%_test $(BUILD)/$(1)/tests/bench/%_bench: HARNESS := \
+	$(BUILD)/$(1)/tests/test.c.o $(BUILD)/$(1)/tests/core/host.c.o $(BUILD)/$(1)/libcore.a
+$(BUILD)/$(1)/tests/core/%_test: $(BUILD)/$(1)/tests/core/%_test.c.o \
 		$(BUILD)/$(1)/tests/test.c.o $(BUILD)/$(1)/tests/core/host.c.o $(BUILD)/$(1)/libcore.a
-	$$(Q)$$(CC) $$(FLAGS_$(1)) $$^ -o $$@ -lpthread
+	$$(Q)$$(CC) $$(FLAGS_$(1)) $$< $$(HARNESS) -o $$@ -lpthread
+$(BUILD)/$(1)/tests/bench/%_bench: $(BUILD)/$(1)/tests/bench/%_bench.c.o \
+		$(BUILD)/$(1)/tests/test.c.o $(BUILD)/$(1)/tests/core/host.c.o $(BUILD)/$(1)/libcore.a
+	$$(Q)$$(CC) $$(FLAGS_$(1)) $$< $$(HARNESS) -o $$@ -lpthread
 endef
 $(foreach v,$(VARIANTS),$(eval $(call variant,$(v))))
 
-TESTS := $(patsubst tests/core/%.c,%,$(wildcard tests/core/*_test.c))
+# ---- tests ----
+# Each part ends with "NAME: N passed, N failed"; tests/sum.sh runs them and adds up.
+
+.PHONY: check
+check: deps
+	@bash tests/sum.sh "$(MAKE) -s lint" "$(MAKE) -s check-core" "$(MAKE) -s model"
+
+.PHONY: check-core
+check-core: $(call tests_of,debug) $(call tests_of,release) $(call tests_of,tsan) $(call tests_of,asan)
+	@bash tests/sum.sh $(call tests_of,debug) $(call tests_of,release) $(call tests_of,tsan) \
+		$(call tests_of,asan) tests/core/invariants_test.sh
+
+.PHONY: model
+model:
+	@bash tests/sum.sh "bash tests/model/run.sh $(BUILD)/model" \
+		"bash tests/model/spin/run.sh $(BUILD)/model/spin"
+
+# Both compilers, the layout, and the rules of the tree.
+.PHONY: lint
+lint:
+	@bash tests/lint.sh
+
+.PHONY: soak
+soak: $(call tests_of,debug) $(call tests_of,release)
+	@bash tests/soak.sh $(BUILD)
+
+# ---- benchmarks ----
+
+.PHONY: bench bench-core
+bench: bench-core
+bench-core: $(BUILD)/release/tests/bench/core_bench
+	@$(BUILD)/release/tests/bench/core_bench
+
+# ---- packages, demonstration, installation ----
+
+PACKAGES := gcc clang clang-format make spin libc6-dev gdb stress-ng
+
+# As root installs what is missing; otherwise names the one command that does.
+.PHONY: deps
+deps:
+	@missing=""; for p in $(PACKAGES); do \
+		dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; \
+	done; \
+	if [ -n "$$missing" ]; then \
+		if [ "$$(id -u)" = 0 ]; then apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+			apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
+		else echo "missing packages; as root: apt-get install$$missing"; exit 1; fi; \
+	fi
+
+.PHONY: demo
+demo:
+	@echo "demo: the injected object is not there yet; so far there is the core: make check-core"
+
+.PHONY: install
+install:
+	@echo "install: there is nothing to install yet; the core is a part of libheddle.so to come"
 
 .PHONY: clean
 clean:

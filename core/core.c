@@ -58,6 +58,8 @@ int core_init(const struct core_config *config)
 	r = procs_init(m0, procs);
 	if (r < 0)
 		goto fail;
+	gp->stack.lo = own.stacklo;
+	gp->stack.hi = own.stackhi;
 	madopt(m0, gp);
 	sched.foreignmask = gp->sigmask;
 	/* sysmon counts as an M, but as none that could wake a G of itself. */
@@ -87,8 +89,7 @@ bool core_canspin(int i)
 
 	/* Advisory: the P may go any moment. */
 	return i < ACTIVE_SPIN && sched.ncpu > 1 && pp &&
-	       ld_rlx(&sched.gomaxprocs) >
-		       ld_rlx(&sched.npidle) + ld_rlx(&sched.nmspinning) + 1 &&
+	       ld_rlx(&sched.gomaxprocs) > ld_rlx(&sched.npidle) + ld_rlx(&sched.nmspinning) + 1 &&
 	       runqempty(pp);
 }
 

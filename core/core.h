@@ -28,6 +28,9 @@ struct core_config {
 	 * newosproc must be given. */
 	size_t tls;
 
+	/* The bounds of the caller's stack, for sanitizers and reports; 0: not known. */
+	uintptr_t stacklo, stackhi;
+
 	/* newosproc: starts a kernel thread that calls core_mstart(m, lo, hi) with the
 	 * bounds of its stack. NULL: raw clone. Returns 0 or -errno. */
 	int (*newosproc)(struct m *mp);

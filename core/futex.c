@@ -261,8 +261,8 @@ int futex_wake(ATOMIC(uint32_t) *addr, int n, uint32_t bitset, int flags)
 	return woken;
 }
 
-int futex_requeue(ATOMIC(uint32_t) *addr, int nwake, ATOMIC(uint32_t) *addr2, int nmove,
-		  bool check, uint32_t value)
+int futex_requeue(ATOMIC(uint32_t) *addr, int nwake, ATOMIC(uint32_t) *addr2, int nmove, bool check,
+		  uint32_t value)
 {
 	struct bucket *from = bucket_of(addr), *to = bucket_of(addr2);
 	struct bucket *low = from < to ? from : to, *high = low == from ? to : from;

@@ -39,7 +39,7 @@ int futex_wake(ATOMIC(uint32_t) *addr, int n, uint32_t bitset, int flags);
 /* futex_requeue: wakes up to nwake and moves up to nmove of the others to addr2, if *addr
  * is value (check == false: whatever it is).
  * Returns  how many were woken and moved, or -EAGAIN. */
-int futex_requeue(ATOMIC(uint32_t) *addr, int nwake, ATOMIC(uint32_t) *addr2, int nmove,
-		  bool check, uint32_t value);
+int futex_requeue(ATOMIC(uint32_t) *addr, int nwake, ATOMIC(uint32_t) *addr2, int nmove, bool check,
+		  uint32_t value);
 
 #endif

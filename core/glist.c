@@ -69,7 +69,7 @@ static void gfspill(struct p *pp, int32_t keep)
 		return;
 	lock(&sched.glock);
 	last->schedlink = sched.gfree;
-	sched.gfree = list;
+	st_rlx(&sched.gfree, list);
 	sched.ngfree += n;
 	unlock(&sched.glock);
 }
@@ -84,8 +84,16 @@ void gfput(struct m *mp, struct g *gp)
 	struct p *pp = ld_rlx(&mp->p);
 
 	st_rlx(&gp->status, GDEAD);
+	if (gp->lockedm)
+		gp->lockedm->lockedg = NULL;
 	gp->lockedm = NULL;
 	gp->lockedcount = 0;
+	if (gp->adopted) {
+		/* The program's own stack and thread block; the next user gets some of ours. */
+		gp->adopted = false;
+		gp->stack.lo = gp->stack.hi = 0;
+		gp->fsbase = 0;
+	}
 	san_fiber_free(gp);
 	gp->schedlink = pp->gfree;
 	pp->gfree = gp;
@@ -101,7 +109,7 @@ static struct g *gfget_global(struct p *pp)
 		lock(&sched.glock);
 		gp = sched.gfree;
 		if (gp) {
-			sched.gfree = gp->schedlink;
+			st_rlx(&sched.gfree, gp->schedlink);
 			sched.ngfree--;
 		}
 		unlock(&sched.glock);
@@ -110,7 +118,7 @@ static struct g *gfget_global(struct p *pp)
 	lock(&sched.glock);
 	while (sched.gfree && pp->ngfree < GFREE_LOCAL / 2) {
 		gp = sched.gfree;
-		sched.gfree = gp->schedlink;
+		st_rlx(&sched.gfree, gp->schedlink);
 		sched.ngfree--;
 		gp->schedlink = pp->gfree;
 		pp->gfree = gp;
@@ -164,7 +172,8 @@ static void gstart(void *arg)
 static int gstack(struct g *gp, size_t size)
 {
 	size_t have = gp->stack.hi - gp->stack.lo;
-	size_t tls = g_tls ? (arch_tls_size(g_tls) + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1) : 0;
+	size_t tls = g_tls ? (arch_tls_size(g_tls) + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1)
+			   : 0;
 	int r;
 
 	size += tls;
@@ -187,8 +196,8 @@ static int gstack(struct g *gp, size_t size)
 
 static uintptr_t gstack_top(const struct g *gp)
 {
-	return gp->fsbase ? (gp->fsbase - ((g_tls + 63) & ~(size_t)63)) & ~(uintptr_t)15 :
-			    gp->stack.hi & ~(uintptr_t)15;
+	return gp->fsbase ? (gp->fsbase - ((g_tls + 63) & ~(size_t)63)) & ~(uintptr_t)15
+			  : gp->stack.hi & ~(uintptr_t)15;
 }
 
 int newproc(void (*fn)(void *), void *arg, size_t stacksize, struct g **out)
@@ -222,7 +231,6 @@ int newproc(void (*fn)(void *), void *arg, size_t stacksize, struct g **out)
 	gp->arg = arg;
 	gp->goid = goidget(pp);
 	gp->sigmask = self ? self->sigmask : sched.foreignmask;
-	gp->issys = false;
 	gp->host = NULL;
 	arch_context_init(&gp->sched, gstack_top(gp), gstart, gp);
 	san_fiber_new(gp);

@@ -11,8 +11,8 @@
 #include "atomic.h"
 #include "context.h"
 #include "lock.h"
-#include "stats.h"
 #include "stack.h"
+#include "stats.h"
 #include "timer.h"
 
 enum {
@@ -90,7 +90,7 @@ struct g {
 	uint32_t lockedcount; /* depth of lockosthread */
 	uint8_t waitreason; /* enum waitreason */
 	bool isg0; /* the scheduler's context of an M, not a thread of the program */
-	bool issys; /* not counted by checkdead */
+	bool adopted; /* its stack and thread block are not ours */
 	ATOMIC(uint64_t) waitsince; /* nanotime of the park, when it is wanted */
 	ATOMIC(uint64_t) runnablesince; /* nanotime of the ready, when it is wanted */
 	ATOMIC(const void *) waiton; /* the futex word or fd it waits for */
@@ -239,7 +239,7 @@ struct sched {
 	struct mutex stoplock; /* one stop-the-world at a time */
 
 	struct mutex glock; /* the two lists below */
-	struct g *gfree;
+	ATOMIC(struct g *) gfree; /* written under glock */
 	int32_t ngfree;
 
 	ATOMIC(struct g *) allg; /* pushed by CAS, never shrinks */

@@ -29,7 +29,10 @@ struct mutex {
 	uint8_t rank;
 };
 
-#define MUTEX_INIT(r) { .key = 0, .rank = (r) }
+#define MUTEX_INIT(r)                                                                              \
+	{                                                                                          \
+		.key = 0, .rank = (r)                                                              \
+	}
 
 void lock(struct mutex *l);
 bool trylock(struct mutex *l);

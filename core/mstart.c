@@ -18,8 +18,8 @@ static const struct core_config *config;
 /* The mapping of an M: guard, g0's stack, guard, signal stack, thread block, the struct. */
 static size_t m_block_size(size_t tls)
 {
-	return M_GUARD + G0_STACK + M_GUARD + SIG_STACK + arch_tls_size(tls) +
-	       sizeof(struct m) + 2 * CACHE_LINE;
+	return M_GUARD + G0_STACK + M_GUARD + SIG_STACK + arch_tls_size(tls) + sizeof(struct m) +
+	       2 * CACHE_LINE;
 }
 
 struct m *malloc_m(void)
@@ -88,6 +88,7 @@ static void m0start(void *arg)
 void madopt(struct m *mp, struct g *gp)
 {
 	mp->fs = arch_getfs();
+	gp->adopted = true;
 	if (config->tls)
 		gp->fsbase = mp->fs;
 	else
@@ -283,8 +284,8 @@ void handoffp(struct p *pp)
 		return;
 	}
 	/* The last P to go idle, and nobody polls: an M must, for whoever waits there. */
-	if (sched.runqsize != 0 ||
-	    (ld_rlx(&sched.npidle) == ld_rlx(&sched.gomaxprocs) - 1 && ld_rlx(&sched.lastpoll) != 0)) {
+	if (sched.runqsize != 0 || (ld_rlx(&sched.npidle) == ld_rlx(&sched.gomaxprocs) - 1 &&
+				    ld_rlx(&sched.lastpoll) != 0)) {
 		unlock(&sched.lock);
 		startm(pp, false);
 		return;

@@ -261,10 +261,10 @@ int netpoll_wait(int fd, enum polldir dir, uint32_t ticket, const struct deadlin
 	}
 	if (deadline && how != WAIT_TIMEOUT)
 		timer_disarm(&gp->timer);
-	r = how == WAIT_READY	? 0 :
-	    how == WAIT_TIMEOUT ? -ETIMEDOUT_ :
-	    how == WAIT_INTR	? -EINTR_ :
-				  -ENOMEM_;
+	r = how == WAIT_READY	  ? 0
+	    : how == WAIT_TIMEOUT ? -ETIMEDOUT_
+	    : how == WAIT_INTR	  ? -EINTR_
+				  : -ENOMEM_;
 out:
 	unpin(gp);
 	return r;

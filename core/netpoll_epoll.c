@@ -35,7 +35,8 @@ static int move_high(int fd)
 
 	arch_syscall4(__NR_prlimit64, 0, RLIMIT_NOFILE_, 0, (long)limit);
 	if (limit[0] > 2 * OURS_FROM_TOP) {
-		long from = limit[0] > 65536 ? 65536 - OURS_FROM_TOP : (long)limit[0] - OURS_FROM_TOP;
+		long from = limit[0] > 65536 ? 65536 - OURS_FROM_TOP
+					     : (long)limit[0] - OURS_FROM_TOP;
 		high = arch_syscall3(__NR_fcntl, fd, F_DUPFD_CLOEXEC_, from);
 	}
 	if (high < 0)
@@ -94,7 +95,8 @@ static long wait_any(struct epoll_event *ev, int n, int64_t ns)
 	int64_t ts[2] = { ns / 1000000000, ns % 1000000000 };
 
 	if (!ld_rlx(&no_pwait2)) {
-		long r = arch_syscall6(__NR_epoll_pwait2, epfd, (long)ev, n, ns < 0 ? 0 : (long)ts, 0, 8);
+		long r = arch_syscall6(__NR_epoll_pwait2, epfd, (long)ev, n, ns < 0 ? 0 : (long)ts,
+				       0, 8);
 		if (r != -ENOSYS_)
 			return r;
 		st_rlx(&no_pwait2, true);

@@ -66,7 +66,8 @@ uint64_t nanotime(void)
 
 uint64_t os_threadclock(int32_t tid)
 {
-	/* The kernel's coding of "cpu clock, of one thread": CPUCLOCK_PERTHREAD | CPUCLOCK_SCHED. */
+	/* The kernel's coding of "cpu clock, of one thread": CPUCLOCK_PERTHREAD | CPUCLOCK_SCHED.
+	 */
 	struct timespec64 ts = { 0, 0 };
 	int clock = (int)(~(uint32_t)tid << 3 | 4 | 2);
 	if (arch_syscall3(__NR_clock_gettime, clock, (long)&ts, 0) < 0)

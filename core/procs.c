@@ -277,8 +277,8 @@ static struct span root_file(struct scratch *w, const char *prefix, const char *
 static int scratch_quota(struct scratch *w, const char *prefix)
 {
 	struct span lines = root_file(w, prefix, "proc/self/cgroup", w->cgroup, sizeof(w->cgroup));
-	struct span mounts =
-		root_file(w, prefix, "proc/self/mountinfo", w->mounts, sizeof(w->mounts));
+	struct span mounts = root_file(w, prefix, "proc/self/mountinfo", w->mounts,
+				       sizeof(w->mounts));
 	int cpus = 0;
 
 	while (lines.len > 0) {

@@ -35,7 +35,7 @@ void report_tick(uint64_t now)
 const char *waitreason_name(unsigned reason)
 {
 	static const char *const names[WAIT_REASONS] = {
-		[WAIT_NONE] = "",	 [WAIT_FUTEX] = "futex", [WAIT_SLEEP] = "sleep",
+		[WAIT_NONE] = "",	 [WAIT_FUTEX] = "futex",    [WAIT_SLEEP] = "sleep",
 		[WAIT_READ] = "IO read", [WAIT_WRITE] = "IO write", [WAIT_PARK] = "park",
 	};
 	return reason < WAIT_REASONS ? names[reason] : "?";

@@ -61,8 +61,7 @@ static bool choice_is_hard(struct m *mp, struct p *pp)
 {
 	return unlikely(ld_rlx(&sched.gcwaiting) != 0) || mp->lockedg || debuglevel >= 2 ||
 	       ld_rlx(&pp->urgent) != 0 || choose_globalfirst(pp) ||
-	       (ld_rlx(&pp->timers.first) != 0 &&
-		arch_cycles() - pp->timerseen > ARCH_CYCLES_20US);
+	       (ld_rlx(&pp->timers.first) != 0 && arch_cycles() - pp->timerseen > ARCH_CYCLES_20US);
 }
 
 /* The next G by the local queue, or NULL if g0 must choose. */

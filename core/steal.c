@@ -97,8 +97,8 @@ static struct g *stealwork(struct m *mp, uint64_t *now, uint64_t *until, bool *r
 
 	for (int round = 0; round < CHOOSE_STEAL_ROUNDS; round++) {
 		bool last = round == CHOOSE_STEAL_ROUNDS - 1;
-		struct stealorder order =
-			choose_stealorder(mp, (uint32_t)ld_rlx(&sched.gomaxprocs));
+		struct stealorder order = choose_stealorder(mp,
+							    (uint32_t)ld_rlx(&sched.gomaxprocs));
 
 		while (stealorder_next(&order, &at)) {
 			struct p *victim = allp[at];
@@ -356,8 +356,7 @@ top:
 		goto top;
 	}
 	/* 10 */
-	if ((netpoll_anywaiters() || until != 0) &&
-	    xchg_sc(&sched.lastpoll, 0) != 0) {
+	if ((netpoll_anywaiters() || until != 0) && xchg_sc(&sched.lastpoll, 0) != 0) {
 		if (poll_blocking(mp, &gp, until, was_spinning)) {
 			if (gp)
 				return gp;

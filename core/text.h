@@ -11,7 +11,10 @@ struct text {
 	size_t len;
 };
 
-#define TEXT(array) { .buf = (array), .cap = sizeof(array), .len = 0 }
+#define TEXT(array)                                                                                \
+	{                                                                                          \
+		.buf = (array), .cap = sizeof(array), .len = 0                                     \
+	}
 
 void text_put(struct text *t, const char *s);
 void text_num(struct text *t, int64_t n);

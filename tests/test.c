@@ -50,7 +50,8 @@ static char *putnum(char *to, const char *end, long long n, bool is_signed)
 {
 	char digits[24];
 	char *d = digits + sizeof(digits);
-	unsigned long long u = is_signed && n < 0 ? 0 - (unsigned long long)n : (unsigned long long)n;
+	unsigned long long u = is_signed && n < 0 ? 0 - (unsigned long long)n
+						  : (unsigned long long)n;
 
 	*--d = 0;
 	do
@@ -61,7 +62,8 @@ static char *putnum(char *to, const char *end, long long n, bool is_signed)
 	return put(to, end, d);
 }
 
-void test_failed(const char *file, int line, const char *what, long long a, long long b, bool values)
+void test_failed(const char *file, int line, const char *what, long long a, long long b,
+		 bool values)
 {
 	char buf[512];
 	char *p = buf, *end = buf + sizeof(buf) - 1;
@@ -153,7 +155,8 @@ int main(int argc, char **argv)
 	sigset_t chld;
 
 	clock_gettime(CLOCK_REALTIME, &now);
-	seed = given ? strtoull(given, NULL, 0) : (uint64_t)now.tv_nsec * 2654435761u + (uint64_t)now.tv_sec;
+	seed = given ? strtoull(given, NULL, 0)
+		     : (uint64_t)now.tv_nsec * 2654435761u + (uint64_t)now.tv_sec;
 	sigemptyset(&chld);
 	sigaddset(&chld, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &chld, NULL);
@@ -184,7 +187,8 @@ int main(int argc, char **argv)
 			printf("not ok %s: killed by signal %d\n", t->name, WTERMSIG(status));
 		else
 			printf("not ok %s: exit status %d\n", t->name, WEXITSTATUS(status));
-		printf("  again: HEDDLE_SEED=%llu %s %s\n", (unsigned long long)seed, argv[0], t->name);
+		printf("  again: HEDDLE_SEED=%llu %s %s\n", (unsigned long long)seed, argv[0],
+		       t->name);
 	}
 	printf("%s: %u passed, %u failed\n", argv[0], passed, failed);
 	return failed != 0;

@@ -27,9 +27,9 @@ void lockrank_push(struct mutex *l)
 		return;
 	/* Two of one rank: only buckets and heaps, in order of address; not checked here. */
 	for (uint32_t i = 0; i < mp->nheld; i++)
-		CHECK(WS_I9, mp->held[i] < l->rank ||
-				     (mp->held[i] == l->rank &&
-				      (l->rank == RANK_FUTEX || l->rank == RANK_TIMERS)));
+		CHECK(WS_I9,
+		      mp->held[i] < l->rank || (mp->held[i] == l->rank &&
+						(l->rank == RANK_FUTEX || l->rank == RANK_TIMERS)));
 	CHECK(WS_I9, mp->nheld < sizeof(mp->held));
 	mp->held[mp->nheld++] = l->rank;
 }
@@ -48,7 +48,8 @@ void lockrank_pop(struct mutex *l)
 		mp->nheld--;
 		return;
 	}
-	CHECK(WS_I9, !"unlock of a lock that is not held");
+	bool held = false;
+	CHECK(WS_I9, held);
 }
 
 /* The owner's view of its queue. */

@@ -448,7 +448,8 @@ TEST_IN(600, bench)
 		printf("%-26s %10.1f %10.1f %10.1f  %s", b->name, v[b->rounds / 2], v[0],
 		       v[b->rounds - 1], b->unit);
 		if (b->target > 0)
-			printf(" (target %.0f)%s", b->target, v[b->rounds / 2] > b->target ? " MISSED" : "");
+			printf(" (target %.0f)%s", b->target,
+			       v[b->rounds / 2] > b->target ? " MISSED" : "");
 		printf("\n");
 	}
 }

@@ -5,25 +5,39 @@
 
 #include <link.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "context.h"
 #include "gmp.h"
 #include "os.h"
 #include "preempt.h"
 #include "san.h"
 #include "sched.h"
 
-static void *thread_main(void *arg)
+static void own_stack(uintptr_t *lo, uintptr_t *hi)
 {
 	pthread_attr_t attr;
-	void *lo;
+	void *base;
 	size_t len;
 
 	pthread_getattr_np(pthread_self(), &attr);
-	pthread_attr_getstack(&attr, &lo, &len);
+	pthread_attr_getstack(&attr, &base, &len);
 	pthread_attr_destroy(&attr);
-	core_mstart(arg, (uintptr_t)lo, (uintptr_t)lo + len);
+	*lo = (uintptr_t)base;
+	*hi = (uintptr_t)base + len;
+}
+
+static void *thread_main(void *arg)
+{
+	uintptr_t lo, hi;
+
+	own_stack(&lo, &hi);
+	core_mstart(arg, lo, hi);
 	return NULL;
 }
 
@@ -36,6 +50,74 @@ static int thread_start(struct m *mp)
 bool can_preempt(void)
 {
 	return SAN_ASYNC_PREEMPT;
+}
+
+/* What the core does itself if there is no newosproc. */
+static void bare_thread(void *arg)
+{
+	struct m *mp = arg;
+	core_mstart(mp, mp->g0.stack.lo, mp->g0.stack.hi);
+}
+
+static int start_all_but_sysmon(struct m *mp)
+{
+	if (mp == sched.sysmonm)
+		return 0;
+	if (!SAN_ASYNC_PREEMPT)
+		return thread_start(mp);
+	long r = arch_clone(mp->g0.stack.hi, bare_thread, mp, mp->g0.fsbase, &mp->tid);
+	return r < 0 ? (int)r : 0;
+}
+
+void without_sysmon(struct core_config *config)
+{
+	config->newosproc = start_all_but_sysmon;
+	config->preempt = false;
+}
+
+void without_preemption(struct core_config *config)
+{
+	config->preempt = false;
+}
+
+/* In the release build debuglevel is a constant. */
+bool has_dcheck(void)
+{
+	return !__builtin_constant_p(debuglevel);
+}
+
+void expect_broken(const char *row, void (*fn)(void))
+{
+	char said[1024] = "", wanted[64] = "heddle: ";
+	size_t len = 0;
+	ssize_t n;
+	int status, fds[2];
+	pid_t pid;
+
+	strcat(strcat(wanted, row), " is broken");
+	EXPECT_EQ(pipe(fds), 0);
+	pid = fork();
+	EXPECT(pid >= 0);
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		dup2(fds[1], STDERR_FILENO);
+		fn();
+		_exit(0);
+	}
+	close(fds[1]);
+	while ((n = read(fds[0], said + len, sizeof(said) - 1 - len)) > 0)
+		len += (size_t)n;
+	EXPECT(waitpid(pid, &status, 0) == pid);
+	if (!strstr(said, wanted))
+		test_say("  no '%s' but: %s", wanted, said);
+	EXPECT(strstr(said, wanted) != NULL);
+	EXPECT(WIFSIGNALED(status));
+	EXPECT_EQ(WTERMSIG(status), SIGABRT);
+}
+
+void skipped(const char *why)
+{
+	test_say("  skipped: %s", why);
 }
 
 /* Preemption keeps off libc and the loader, and the room that errno and its like need. */
@@ -74,6 +156,7 @@ void start_with(int procs, void (*fn)(struct core_config *))
 		*--p = (char)('0' + procs % 10);
 	while (procs /= 10);
 	config.gomaxprocs = p;
+	own_stack(&config.stacklo, &config.stackhi);
 	dl_iterate_phdr(look_at_object, NULL);
 	if (SAN_ASYNC_PREEMPT)
 		config.tls = (tls_below + 63) & ~(size_t)63;

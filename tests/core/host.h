@@ -19,8 +19,24 @@ enum { SMALL_STACK = 32 * 1024 };
 void start(int procs);
 void start_with(int procs, void (*fn)(struct core_config *));
 
-/* true if this build can stop a G by signal */
+/* without_sysmon, without_preemption: for start_with. Without sysmon nobody makes up for a
+ * wake-up that was forgotten, so a test of one hangs instead of being late; and nobody
+ * takes a P away. */
+void without_sysmon(struct core_config *config);
+void without_preemption(struct core_config *config);
+
+/* true if this build can stop a G by signal, and gives each G an FS base of its own */
 bool can_preempt(void);
+
+/* true if this build has DCHECK */
+bool has_dcheck(void);
+
+/* expect_broken: fn, in a child process, must end by a CHECK of that row of
+ * invariants.def. For the start of a test, while the process has one thread. */
+void expect_broken(const char *row, void (*fn)(void));
+
+/* skipped: says why a test can not be had in this build; the caller returns. */
+void skipped(const char *why);
 
 /* A counter that Gs bring down and one waits for. */
 struct group {

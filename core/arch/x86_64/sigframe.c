@@ -39,8 +39,7 @@ size_t arch_sigframe_size(void)
 	       ~(size_t)(PAGE - 1);
 }
 
-bool arch_sigsave(struct sigsave *save, const void *uc, struct gobuf *buf,
-		  void (*comeback)(void *))
+bool arch_sigsave(struct sigsave *save, const void *uc, struct gobuf *buf, void (*comeback)(void *))
 {
 	const ucontext_t *from = uc;
 	const void *fp = from->uc_mcontext.fpregs;

@@ -13,8 +13,7 @@
 
 struct g;
 
-extern __thread struct g *heddle_g
-	__attribute__((tls_model("initial-exec"), visibility("hidden")));
+extern __thread struct g *heddle_g __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 /* getg: the running G; the g0 of an M inside its scheduler; NULL on a kernel thread
  * that is not an M. */

@@ -20,12 +20,12 @@ static inline void san_fiber_adopt(struct g *gp)
 	gp->fiber = __tsan_get_current_fiber();
 }
 
-/* The switch is no synchronisation of its own: only the core's atomics are, so that a
- * missing one is found. */
+/* Two contexts in a row on one M are ordered: they are one kernel thread. A G that moves
+ * to another M is ordered by the core's atomics alone, so a missing one is found. */
 static inline void san_fiber_switch(struct g *from, struct g *to)
 {
 	(void)from;
-	__tsan_switch_to_fiber(to->fiber, __tsan_switch_to_fiber_no_sync);
+	__tsan_switch_to_fiber(to->fiber, 0);
 }
 
 static inline void san_fiber_arrived(struct g *gp)

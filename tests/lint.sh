@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# The rules of the tree: layout, both compilers, who may include whom, how long a file may be.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+passed=0
+failed=0
+ok() { passed=$((passed + 1)); }
+not_ok() {
+	failed=$((failed + 1))
+	echo "not ok $1"
+	[ -z "${2:-}" ] || echo "$2" | head -n 20 | sed 's/^/  /'
+}
+expect_empty() { if [ -z "$2" ]; then ok; else not_ok "$1" "$2"; fi; }
+
+sources() { find core interpose shim tests -name '*.[ch]' 2>/dev/null | sort; }
+
+expect_empty "clang-format agrees with every C file" "$(
+	sources | while read -r f; do
+		clang-format --style=file "$f" | cmp -s - "$f" || echo "$f"
+	done
+)"
+
+expect_empty "core includes nothing of the other folders" "$(
+	grep -nE '#include "(\.\./)*(interpose|shim|tests)/' -r core
+)"
+expect_empty "core has one thread-local word" "$(
+	grep -rnE '__thread|_Thread_local|thread_local' core --include='*.[ch]' | grep -v heddle_g | grep -v '^\S*:[0-9]*: \*'
+)"
+expect_empty "no file is longer than 500 lines" "$(
+	sources | xargs wc -l | awk '$2 != "total" && $1 > 500 { print }'
+)"
+expect_empty "no #if in core but the guards of headers" "$(
+	grep -nE '^\s*#\s*if' -r core --include='*.[ch]' | grep -v '#ifndef HEDDLE_'
+)"
+expect_empty "nothing is left to do in a comment" "$(grep -rnE 'TODO|FIXME' core interpose shim tests/core 2>/dev/null)"
+expect_empty "the core asks nothing of libc" "$(
+	make -s build/release/libcore.a >/dev/null || echo "it does not build"
+	nm -u build/release/libcore.a | awk '/ U / { print $2 }' | sort -u >build/undefined
+	nm --defined-only build/release/libcore.a | awk 'NF == 3 { print $3 }' | sort -u |
+		comm -23 build/undefined - | grep -vE '^(_GLOBAL_OFFSET_TABLE_)$'
+)"
+for cc in gcc clang; do
+	expect_empty "$cc compiles every variant of the core without a word" "$(
+		make -s CC=$cc BUILD=build/lint-$cc build/lint-$cc/release/libcore.a \
+			build/lint-$cc/debug/libcore.a build/lint-$cc/notrace/libcore.a 2>&1
+	)"
+done
+for script in $(find tests bats .ci -name '*.sh' -o -path .ci/run 2>/dev/null); do
+	if bash -n "$script"; then ok; else not_ok "$script parses"; fi
+done
+echo "lint: $passed passed, $failed failed"
+[ "$failed" -eq 0 ]
