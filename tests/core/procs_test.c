@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "test.h"
+#include "../test.h"
 
 static char root[] = "/tmp/heddle-procs-XXXXXX";
 

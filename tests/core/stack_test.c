@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "os.h"
-#include "test.h"
+#include "../test.h"
 
 enum {
 	PAGE = 4096,

@@ -8,8 +8,8 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "../test.h"
 #include "os.h"
-#include "test.h"
 
 static const char clock_name[] = "__vdso_clock_gettime";
 
@@ -32,8 +32,8 @@ static char *vdso_copy(Elf64_Sxword without)
 {
 	uintptr_t lo, hi;
 	EXPECT(vdso_lines(&lo, &hi));
-	char *copy =
-		mmap(NULL, hi - lo, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *copy = mmap(NULL, hi - lo, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			  0);
 	EXPECT(copy != MAP_FAILED);
 	memcpy(copy, (const void *)lo, hi - lo);
 
@@ -88,8 +88,8 @@ TEST(the_clock_it_finds_tells_the_time)
 	struct timespec before, ours, after;
 
 	osinit();
-	int (*clock)(int, struct timespec *) =
-		(int (*)(int, struct timespec *))vdso_symbol(clock_name);
+	int (*clock)(int,
+		     struct timespec *) = (int (*)(int, struct timespec *))vdso_symbol(clock_name);
 	EXPECT(clock != NULL);
 	clock_gettime(CLOCK_MONOTONIC, &before);
 	EXPECT_EQ(clock(CLOCK_MONOTONIC, &ours), 0);
