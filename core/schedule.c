@@ -165,7 +165,8 @@ void finish_switch(struct m *mp)
 		count(mp->p, parks);
 		if (post.fn && !post.fn(gp, post.arg)) {
 			st_rlx(&gp->status, GRUNNABLE);
-			if (on_g0(getg()))
+			/* g0 may have been given one to pass on already (picknext). */
+			if (on_g0(getg()) && !mp->pendingg)
 				mp->pendingg = gp;
 			else
 				runqput(mp->p, gp, true);
