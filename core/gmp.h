@@ -10,14 +10,13 @@
 
 #include "atomic.h"
 #include "context.h"
+#include "limits.h"
 #include "lock.h"
 #include "stack.h"
 #include "stats.h"
 #include "timer.h"
 
 enum {
-	RUNQ_SIZE = 256, /* a power of two; seed 003 R1 */
-	GFREE_LOCAL = 64, /* dead Gs kept by one P before half go to sched */
 	MAX_PROCS = 1024,
 	CACHE_LINE = 64,
 };

@@ -14,9 +14,9 @@
 /* The order in which locks are taken: a lock may be taken while holding only locks of
  * lower rank. Debug builds check it. HACKING.md has the table with reasons. */
 enum lockrank {
-	RANK_STOP = 1, /* stop-the-world */
+	RANK_FUTEX = 0, /* a bucket, born zeroed; two in order of address */
+	RANK_STOP, /* stop-the-world */
 	RANK_POLLFD, /* one fd's waiters */
-	RANK_FUTEX, /* a bucket; two buckets in order of address */
 	RANK_TIMERS, /* one P's heap; two heaps in order of P */
 	RANK_SCHED, /* sched.lock */
 	RANK_GLIST, /* dead Gs */

@@ -183,6 +183,12 @@ static void collect(struct polldesc *pd, enum polldir dir, struct glist *list)
 	}
 }
 
+void netpoll_watchclock(void)
+{
+	if (bring_up() == 0)
+		backend->watchclock();
+}
+
 void netpoll_verify(int n)
 {
 	struct glist list = { NULL, 0, NULL };
@@ -205,7 +211,8 @@ void netpoll_verify(int n)
 
 struct pollpark {
 	struct polldesc *pd;
-	const struct deadline *deadline;
+	bool deadline;
+	uint64_t when;
 	uint64_t seq;
 };
 
@@ -215,12 +222,9 @@ static bool parkf(struct g *gp, void *arg)
 	bool ok = true;
 
 	/* As in futex.c: the waiter cannot leave before it had pd->lock. */
-	if (p.deadline) {
-		uint64_t now = os_clock(p.deadline->clock);
-		uint64_t left = p.deadline->at > now ? p.deadline->at - now : 0;
-		ok = timer_arm(ld_rlx(&getg()->m), &gp->timer, nanotime() + left, p.seq, gp) == 0 ||
+	if (p.deadline)
+		ok = timer_arm(ld_rlx(&getg()->m), &gp->timer, p.when, p.seq, gp) == 0 ||
 		     !wait_claim(gp, p.seq, WAIT_NOMEM);
-	}
 	unlock(&p.pd->lock);
 	return ok;
 }
@@ -230,7 +234,7 @@ int netpoll_wait(int fd, enum polldir dir, uint32_t ticket, const struct deadlin
 	struct g *gp = getg();
 	struct polldesc *pd = descof(fd, true);
 	struct pollwait w = { .gp = gp };
-	struct pollpark arg = { pd, deadline, 0 };
+	struct pollpark arg = { pd, deadline != NULL, 0, 0 };
 	enum waitresult how;
 	struct m *mp;
 	int r;
@@ -241,6 +245,8 @@ int netpoll_wait(int fd, enum polldir dir, uint32_t ticket, const struct deadlin
 	r = bring_up();
 	if (r < 0)
 		goto out;
+	if (deadline)
+		arg.when = timer_when(&gp->timer, deadline->clock, deadline->at);
 	lock(&pd->lock);
 	if (ld_rlx(&pd->events[dir]) == ticket)
 		r = rely_on(pd);

@@ -41,6 +41,10 @@ void netpoll_break(void);
 void netpoll_verify(int n);
 bool netpoll_anywaiters(void);
 
+/* netpoll_watchclock: from here on timers_clockset() is called when the real-time clock is
+ * set. Without the means for it, waits by that clock end late after it was set forward. */
+void netpoll_watchclock(void);
+
 /* ---- a backend: how the kernel is asked ---- */
 struct pollevent {
 	uint64_t data; /* as given to add */
@@ -56,6 +60,7 @@ struct pollbackend {
 	/* wait: up to n events; fewer, or 0, also after wake. */
 	int (*wait)(struct pollevent *ev, int n, int64_t ns);
 	void (*wake)(void);
+	void (*watchclock)(void);
 };
 
 extern const struct pollbackend poll_epoll __attribute__((visibility("hidden")));

@@ -6,10 +6,12 @@
 #include "fault.h"
 #include "netpoll.h"
 #include "os.h"
+#include "sched.h"
 #include "syscall.h"
 
 enum {
 	BREAK = -1, /* data of the eventfd */
+	CLOCK_SET = -2, /* data of the timerfd */
 	EAGAIN_ = 11,
 	EEXIST_ = 17,
 	EINVAL_ = 22,
@@ -23,6 +25,7 @@ enum {
 };
 
 static int epfd = -1, evfd = -1;
+static ATOMIC(int) clockfd = -1;
 static ATOMIC(bool) no_pwait2;
 static ATOMIC(bool) broken; /* a break is under way; cleared when it is read */
 
@@ -106,6 +109,41 @@ static long wait_any(struct epoll_event *ev, int n, int64_t ns)
 			     ns < 0 ? -1 : (long)((ns + 999999) / 1000000), 0, 8);
 }
 
+/* A timer that is never due, but is cancelled when the clock is set. */
+static void arm_clock(int fd)
+{
+	enum { ABSTIME = 1, CANCEL_ON_SET = 2 };
+	static const int64_t never[4] = { 0, 0, INT64_MAX / 2000000000, 0 };
+
+	arch_syscall4(__NR_timerfd_settime, fd, ABSTIME | CANCEL_ON_SET, (long)never, 0);
+}
+
+static void epoll_watchclock(void)
+{
+	static ATOMIC(uint32_t) begun;
+	long fd;
+
+	if (ld_rlx(&begun) || !cas_rlx(&begun, 0, 1))
+		return;
+	fd = arch_syscall3(__NR_timerfd_create, 0, EFD_FLAGS, 0);
+	if (fd < 0)
+		return;
+	fd = move_high((int)fd);
+	st_rlx(&clockfd, (int)fd);
+	arm_clock((int)fd);
+	ctl(EPOLL_CTL_ADD, (int)fd, EPOLLIN | EPOLLET, (uint64_t)CLOCK_SET);
+}
+
+static void clock_was_set(void)
+{
+	uint64_t drop;
+	int fd = ld_rlx(&clockfd);
+
+	arch_syscall3(__NR_read, fd, (long)&drop, sizeof(drop));
+	arm_clock(fd);
+	timers_clockset();
+}
+
 static int epoll_wait_events(struct pollevent *to, int n, int64_t ns)
 {
 	struct epoll_event ev[MAX_EVENTS];
@@ -122,6 +160,10 @@ static int epoll_wait_events(struct pollevent *to, int n, int64_t ns)
 				arch_syscall3(__NR_read, evfd, (long)&drop, sizeof(drop));
 				st_sc(&broken, false);
 			}
+			continue;
+		}
+		if (ev[i].data == (uint64_t)CLOCK_SET) {
+			clock_was_set();
 			continue;
 		}
 		to[k].data = ev[i].data;
@@ -148,4 +190,5 @@ const struct pollbackend poll_epoll = {
 	.forget = epoll_forget,
 	.wait = epoll_wait_events,
 	.wake = epoll_wake,
+	.watchclock = epoll_watchclock,
 };

@@ -192,6 +192,11 @@ int timers_init(struct timers *ts, int32_t pid);
 
 void timers_free(struct timers *ts);
 
+/* timer_when: when, on the monotonic clock, that clock will show `at`; t keeps both, so that
+ * it is found again if the clock is set meanwhile. timers_clockset: it was set. */
+uint64_t timer_when(struct timer *t, int clock, uint64_t at);
+void timers_clockset(void);
+
 /* timer_arm: t ends the wait seq of gp at when.
  * Returns  0 or -ENOMEM.
  * Context  mp has a P; gp is GWAITING already (arm it in the park's unlockf), for the

@@ -26,10 +26,8 @@ int gosleep(int clock, uint64_t at)
 	struct g *gp = getg();
 	struct m *mp = pin(gp);
 	enum waitresult how = WAIT_TIMEOUT;
-	uint64_t now;
-
-	while ((now = os_clock(clock)) < at) {
-		struct sleep s = { nanotime() + (at - now), wait_begin(gp) };
+	while (os_clock(clock) < at) {
+		struct sleep s = { timer_when(&gp->timer, clock, at), wait_begin(gp) };
 		park(mp, gp, sleepf, &s, WAIT_SLEEP);
 		how = wait_result(gp);
 		mp = ld_rlx(&gp->m);

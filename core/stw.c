@@ -30,6 +30,7 @@ void gcstopm(struct m *mp)
 	}
 	pp = releasep(mp);
 	lock(&sched.lock);
+	CHECK(GMP_P4, ld_rlx(&sched.gcwaiting) != 0 && sched.stopwait > 0);
 	pstopped_locked(pp);
 	unlock(&sched.lock);
 	stopm(mp);
@@ -71,7 +72,6 @@ static void stoptheworld(struct m *mp)
 
 static void starttheworld(struct p *withwork)
 {
-	st_sc(&sched.gcwaiting, 0);
 	wakesysmon();
 	while (withwork) {
 		struct p *pp = withwork;
@@ -113,24 +113,28 @@ static int makeps(int n)
 	return 0;
 }
 
-/* Room for the timers of the Ps that will be dead, on the P that mp will have. */
-static int keeptimers(struct m *mp, int n)
+/* The timers of the Ps that will be dead, to the P that mp will have. */
+static int movetimers(struct m *mp, int n)
 {
 	struct p *mine = ld_rlx(&mp->p);
+	int32_t old = ld_rlx(&sched.gomaxprocs);
 	uint32_t more = 0;
+	int r;
 
 	if (mine->id >= n)
 		mine = sched.allp[0];
-	for (int32_t i = n; i < ld_rlx(&sched.gomaxprocs); i++)
+	for (int32_t i = n; i < old; i++)
 		more += sched.allp[i]->timers.n;
-	return timers_reserve(&mine->timers, more);
+	r = timers_reserve(&mine->timers, more);
+	for (int32_t i = n; i < old && r == 0; i++)
+		timers_move(&sched.allp[i]->timers, &mine->timers);
+	return r;
 }
 
 /* P5. Its Gs and timers live on elsewhere. */
-static void destroyp_locked(struct m *mp, struct p *pp)
+static void destroyp_locked(struct p *pp)
 {
 	runqdrain_locked(pp);
-	timers_move(&pp->timers, &ld_rlx(&mp->p)->timers);
 	gfpurge(pp);
 	st_rlx(&pp->status, PDEAD);
 }
@@ -153,7 +157,7 @@ static struct p *procresize_locked(struct m *mp, int n)
 		st_rlx(&mine->status, PRUNNING);
 	}
 	for (int32_t i = n; i < old; i++)
-		destroyp_locked(mp, sched.allp[i]);
+		destroyp_locked(sched.allp[i]);
 	st_rlx(&sched.gomaxprocs, n);
 	for (int32_t i = n - 1; i >= 0; i--) {
 		struct p *pp = sched.allp[i];
@@ -221,9 +225,14 @@ int core_setprocs(int n)
 	r = makeps(n);
 	if (r == 0) {
 		stoptheworld(mp);
-		r = keeptimers(mp, n);
+		r = movetimers(mp, n);
 		lock(&sched.lock);
 		withwork = procresize_locked(mp, r == 0 ? n : ld_rlx(&sched.gomaxprocs));
+		/* GMP_P4: in the same stay in the lock that made Ps idle. Else
+		 *   procresize puts P1 on the idle list
+		 *                                an M takes P1, still sees gcwaiting, stops P1
+		 *   gcwaiting = 0                and nobody ever starts P1 again. */
+		st_sc(&sched.gcwaiting, 0);
 		unlock(&sched.lock);
 		starttheworld(withwork);
 	}

@@ -1,12 +1,14 @@
 /* The heaps of timer.h. Owns their memory and timers.first, which others read without
  * the lock to learn whether a look is worth it. Runs nothing but wait_claim under a
  * heap's lock: what a timer wakes is readied after it. */
+#include "netpoll.h"
 #include "sched.h"
 
 enum {
 	ARITY = 4,
 	FIRST_CAP = 512, /* a page of pointers; committed by touch */
 	ENOMEM_ = 12,
+	CLOCK_REAL = 0,
 	SYSMON_SLACK_NS = 50 * 1000,
 };
 
@@ -109,6 +111,39 @@ static void remove_locked(struct timers *ts, struct timer *t)
 		siftup(ts, last->index);
 	}
 	st_rel(&t->heap, NULL);
+}
+
+uint64_t timer_when(struct timer *t, int clock, uint64_t at)
+{
+	uint64_t now = os_clock(clock);
+
+	t->clock = clock;
+	t->deadline = at;
+	if (clock == CLOCK_REAL)
+		netpoll_watchclock();
+	return nanotime() + (at > now ? at - now : 0);
+}
+
+/* Every heap is gone through: it is as rare as somebody setting the clock. */
+void timers_clockset(void)
+{
+	struct p **allp = ld_acq(&sched.allp);
+	int32_t n = ld_acq(&sched.gomaxprocs);
+
+	for (int32_t i = 0; i < n; i++) {
+		struct timers *ts = &allp[i]->timers;
+		lock(&ts->lock);
+		uint64_t mono = nanotime(), real = os_clock(CLOCK_REAL);
+		for (uint32_t j = 0; j < ts->n; j++) {
+			struct timer *t = ts->heap[j];
+			if (t->clock == CLOCK_REAL)
+				t->when = mono + (t->deadline > real ? t->deadline - real : 0);
+		}
+		for (uint32_t j = ts->n; j-- > 0;)
+			siftdown(ts, j);
+		publish_first(ts);
+		unlock(&ts->lock);
+	}
 }
 
 int timer_arm(struct m *mp, struct timer *t, uint64_t when, uint64_t seq, struct g *gp)
