@@ -13,6 +13,7 @@ static void forget_all(struct m *m0, struct m *sysmonm)
 	struct sched fresh = { .lock = MUTEX_INIT(RANK_SCHED),
 			       .stoplock = MUTEX_INIT(RANK_STOP),
 			       .glock = MUTEX_INIT(RANK_GLIST) };
+	preempt_undo();
 	if (sysmonm)
 		mfree(sysmonm);
 	if (m0)

@@ -57,6 +57,7 @@ int newproc(void (*fn)(void *), void *arg, size_t stacksize, struct g **gp);
 
 /* gopark: puts the running G to sleep until goready() is called on it. Once its context
  * is saved, unlockf(gp, lock) runs, on whatever runs next on that M; false wakes it again.
+ *          It may let go of a lock, and must not call the core.
  * Context  a G.
  * Blocks   the G only; its M goes on to run another.
  * Order    what the waker did before goready() is visible on return. */

@@ -60,7 +60,8 @@ static void unlink_late(struct waiter *w)
 static int64_t time_left(const struct deadline *d)
 {
 	uint64_t now = os_clock(d->clock);
-	return d->at > now ? (int64_t)(d->at - now) : 0;
+	uint64_t left = d->at > now ? d->at - now : 0;
+	return left < INT64_MAX ? (int64_t)left : INT64_MAX;
 }
 
 static bool unlockf(struct g *gp, void *arg)
@@ -74,7 +75,7 @@ static bool unlockf(struct g *gp, void *arg)
 struct timedpark {
 	struct bucket *bucket;
 	struct waiter *w;
-	const struct deadline *deadline;
+	uint64_t when;
 };
 
 /* The timer may fire as soon as it is armed, and the G run on; but it cannot leave
@@ -84,8 +85,7 @@ static bool unlockf_timed(struct g *gp, void *arg)
 	struct timedpark *t = arg;
 	struct bucket *b = t->bucket;
 	uint64_t seq = t->w->seq;
-	uint64_t when = nanotime() + (uint64_t)time_left(t->deadline);
-	bool ok = timer_arm(ld_rlx(&getg()->m), &gp->timer, when, seq, gp) == 0;
+	bool ok = timer_arm(ld_rlx(&getg()->m), &gp->timer, t->when, seq, gp) == 0;
 
 	if (!ok)
 		ok = !wait_claim(gp, seq, WAIT_NOMEM);
@@ -94,9 +94,9 @@ static bool unlockf_timed(struct g *gp, void *arg)
 }
 
 static int wait_g(struct m *mp, struct g *gp, struct bucket *b, struct waiter *w,
-		  const struct deadline *deadline)
+		  const struct deadline *deadline, uint64_t when)
 {
-	struct timedpark timed = { b, w, deadline };
+	struct timedpark timed = { b, w, when };
 
 	count(mp->p, futexwaits);
 	st_rlx(&gp->waiton, (const void *)w->addr);
@@ -154,9 +154,12 @@ int futex_wait(ATOMIC(uint32_t) *addr, uint32_t value, uint32_t bitset,
 	struct bucket *b = bucket_of(addr);
 	ATOMIC(uint64_t) ownword = WAIT_PENDING;
 	struct waiter w = { .addr = (uintptr_t)addr, .bitset = bitset, .bucket = b };
+	uint64_t when = 0;
 	int r;
 
 	DCHECK(GMP_G5, !gp || !on_g0(gp));
+	if (gp && deadline)
+		when = timer_when(&gp->timer, deadline->clock, deadline->at);
 	/* Sequentially consistent, before the look at the value: see the top. */
 	add_sc(&b->nwait, 1);
 	lock(&b->lock);
@@ -174,7 +177,7 @@ int futex_wait(ATOMIC(uint32_t) *addr, uint32_t value, uint32_t bitset,
 		w.word = &ownword;
 	}
 	waitq_add(b, &w, (flags & FUTEX_LIFO) != 0);
-	r = gp ? wait_g(mp, gp, b, &w, deadline) : wait_foreign(b, &w, deadline);
+	r = gp ? wait_g(mp, gp, b, &w, deadline, when) : wait_foreign(b, &w, deadline);
 	outof(gp);
 	return r;
 }
@@ -232,7 +235,7 @@ static void ready_list(struct m *mp, struct g *self, struct glist *list, int fla
 		injectglist(mp, list);
 		return;
 	}
-	ready(mp, list->head, true);
+	ready(mp, list->head);
 	/* Straight to the waiter, which is in runnext; our turn comes by the local queue. */
 	if ((flags & FUTEX_HANDOFF) && !on_g0(self))
 		leave(mp, self, POST_YIELD, NULL, NULL);

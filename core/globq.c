@@ -32,6 +32,18 @@ void globrunqputbatch_locked(struct gqueue *q, int32_t n)
 	st_rlx(&sched.runqsize, sched.runqsize + n);
 }
 
+void globrunqremove_locked(struct g *gp, struct g *before)
+{
+	if (before)
+		before->schedlink = gp->schedlink;
+	else
+		sched.runq.head = gp->schedlink;
+	if (sched.runq.tail == gp)
+		sched.runq.tail = before;
+	gp->schedlink = NULL;
+	st_rlx(&sched.runqsize, sched.runqsize - 1);
+}
+
 struct g *globrunqget_locked(void)
 {
 	struct g *gp = sched.runq.head;

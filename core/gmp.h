@@ -129,6 +129,7 @@ struct m {
 	struct p *oldp; /* held before the last hand-off */
 	struct g *pendingg; /* taken off a queue, to be run by the g0 loop */
 	struct g *lockedg;
+	bool lockedwait; /* asleep until its lockedg is handed a P; under sched.lock */
 	ATOMIC(bool) spinning;
 	ATOMIC(bool) blocked; /* asleep on park; read by checks and reports */
 	struct note park;
@@ -140,7 +141,8 @@ struct m {
 
 	ATOMIC(uint32_t) syscalltick; /* announced calls begun; written by this M */
 	uint64_t offpcpu; /* sysmon's: its cpu clock when last seen without a P */
-	int32_t putoff; /* times in a row that preemption kept off, by PC */
+	uint32_t putofftick; /* the request that preemption put off, by PC, and since when */
+	uint64_t putoffsince;
 	ATOMIC(uint32_t) preempttick; /* schedtick that sysmon wants over, plus one; 0: none */
 	ATOMIC(bool) preemptmissed; /* signal 32 found the M in the core; unpin sees to it */
 	struct sigsave *spareframe; /* where the next preempted G will be kept */

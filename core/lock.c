@@ -45,8 +45,9 @@ bool trylock(struct mutex *l)
 void unlock(struct mutex *l)
 {
 	lockrank_pop(l);
-	/* Release: pairs with the acquire in lock. */
-	if (xchg_rel(&l->key, 0) == 2)
+	/* Release: pairs with the acquire in lock. Sequentially consistent, because who queued
+	 * under the lock looks for spinners next (wakep). */
+	if (xchg_sc(&l->key, 0) == 2)
 		futexwakeup(&l->key, 1);
 }
 

@@ -199,10 +199,31 @@ void stopm(struct m *mp)
 	count(mp->p, mstops);
 }
 
+/* Hands pp to the sleeping M of a locked G at the head part of the global queue, if there is
+ * one: no other M can run that G, and there may be no other M. */
+static bool start_locked_locked(struct p *pp)
+{
+	struct g *before = NULL;
+
+	for (struct g *gp = sched.runq.head; gp; before = gp, gp = gp->schedlink) {
+		struct m *owner = gp->lockedm;
+		if (!owner || !owner->lockedwait)
+			continue;
+		globrunqremove_locked(gp, before);
+		sched.nmidlelocked--;
+		owner->nextp = pp;
+		notewakeup(&owner->park);
+		return true;
+	}
+	return false;
+}
+
 /* Gives back what startm could not use. Work that is queued is found by the next M that
  * schedules, or by sysmon's look. */
 static void startm_failed(struct p *pp, bool spinning)
 {
+	uint64_t when = 0;
+
 	if (spinning) {
 		int32_t before = add_sc(&sched.nmspinning, -1);
 		CHECK(WS_I6, before > 0);
@@ -212,9 +233,14 @@ static void startm_failed(struct p *pp, bool spinning)
 		pstopped_locked(pp);
 	} else {
 		runqdrain_locked(pp);
-		pidleput_locked(pp);
+		if (!start_locked_locked(pp)) {
+			when = ld_rlx(&pp->timers.first);
+			pidleput_locked(pp);
+		}
 	}
 	unlock(&sched.lock);
+	if (when != 0 && ld_sc(&sched.lastpoll) == 0)
+		wakenetpoller(when);
 }
 
 void startm(struct p *pp, bool spinning)
@@ -283,6 +309,13 @@ void handoffp(struct p *pp)
 		unlock(&sched.lock);
 		return;
 	}
+	/* A submitter that found no idle P relies on whoever goes idle to look. */
+	if (ld_sc(&sched.needspinning) != 0 && cas_sc(&sched.nmspinning, 0, 1)) {
+		st_sc(&sched.needspinning, 0);
+		unlock(&sched.lock);
+		startm(pp, true);
+		return;
+	}
 	/* The last P to go idle, and nobody polls: an M must, for whoever waits there. */
 	if (sched.runqsize != 0 || (ld_rlx(&sched.npidle) == ld_rlx(&sched.gomaxprocs) - 1 &&
 				    ld_rlx(&sched.lastpoll) != 0)) {
@@ -300,14 +333,23 @@ void handoffp(struct p *pp)
 /* Puts a locked M to sleep until some other M hands it a P for its G. */
 void stoplockedm(struct m *mp)
 {
+	struct p *pp = ld_rlx(&mp->p) ? releasep(mp) : NULL;
+
 	CHECK(GMP_M6, mp->lockedg && mp->lockedg->lockedm == mp);
-	if (ld_rlx(&mp->p))
-		handoffp(releasep(mp));
+	/* Before the hand-off: without another M, the P may come straight back. */
 	lock(&sched.lock);
 	sched.nmidlelocked++;
+	mp->lockedwait = true;
+	unlock(&sched.lock);
+	if (pp)
+		handoffp(pp);
+	lock(&sched.lock);
 	checkdead_locked();
 	unlock(&sched.lock);
 	mpark(mp);
+	lock(&sched.lock);
+	mp->lockedwait = false;
+	unlock(&sched.lock);
 	CHECK(GMP_M6, ld_rlx(&mp->lockedg->status) == GRUNNABLE);
 	acquirep(mp, mp->nextp);
 	mp->nextp = NULL;
@@ -319,10 +361,13 @@ void startlockedm(struct m *mp, struct g *gp)
 	struct m *owner = gp->lockedm;
 
 	CHECK(GMP_M6, owner != mp && owner->lockedg == gp && !owner->nextp);
+	struct p *pp = releasep(mp);
+
 	lock(&sched.lock);
+	/* It may be on its way to sleep still, and be counted only then. */
 	sched.nmidlelocked--;
 	unlock(&sched.lock);
-	owner->nextp = releasep(mp);
+	owner->nextp = pp;
 	notewakeup(&owner->park);
 	stopm(mp);
 }

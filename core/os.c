@@ -83,8 +83,10 @@ bool os_threadasleep(int32_t tid)
 	text_put(&t, "/proc/self/task/");
 	text_num(&t, tid);
 	text_put(&t, "/stat");
+	/* No descriptor to be had, or no /proc: the cpu clock, which made the caller ask, must
+	 * do. */
 	if (os_readfile(path, stat, sizeof(stat)) <= 0)
-		return false;
+		return true;
 	/* "tid (name) S ...": the name may hold anything, so look from its last ')'. */
 	const char *close = NULL;
 	for (const char *s = stat; *s; s++)

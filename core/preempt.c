@@ -22,7 +22,7 @@ enum {
 	MAX_RANGES = 32,
 	SIG_STACK = 64 * 1024,
 	POOL_SLAB = 8,
-	PUTOFF_LIMIT = 3,
+	PUTOFF_NS = 1000 * 1000,
 };
 
 struct range {
@@ -95,7 +95,9 @@ static void comeback(void *arg)
 
 	finish_switch(mp);
 	gp->frame = NULL;
-	arch_sigrebind(save, mp->sigstack, SIG_STACK, mp->sigmask);
+	arch_sigrebind(save, mp->sigstack, SIG_STACK);
+	/* All signals are blocked (switch_to) until the frame is gone. */
+	mp->sigmask = arch_sigmaskof((const void *)save->uc);
 	/* The buffer must stay ours until the kernel has read it. As this M's spare it does:
 	 * the next preemption here finds GPINNED, then arch_sigreturn's addresses, until the
 	 * frame is gone. The old spare is nobody's. */
@@ -115,11 +117,15 @@ static bool denied(struct m *mp, uintptr_t pc)
 	for (int32_t i = 0; i < n; i++) {
 		if (pc < ranges[i].lo || pc >= ranges[i].hi)
 			continue;
-		/* It may hold a lock of that library's: another time, but not for ever. */
-		if (ranges[i].always || mp->putoff++ < PUTOFF_LIMIT)
+		if (ranges[i].always)
 			return true;
+		/* It may hold a lock of that library's: a moment later, but not for ever. */
+		if (mp->putofftick != mp->preempttick) {
+			mp->putofftick = mp->preempttick;
+			mp->putoffsince = nanotime();
+		}
+		return nanotime() - mp->putoffsince < PUTOFF_NS;
 	}
-	mp->putoff = 0;
 	return false;
 }
 
@@ -151,6 +157,9 @@ static void handler(int sig, void *info, void *uc)
 	save = mp->spareframe;
 	if (status == GRUNNING && ld_rlx(&mp->preempttick) != ld_rlx(&mp->p->schedtick) + 1)
 		goto not_now; /* it was meant for an earlier slice */
+	/* A handler of the program's that stands on this M's signal stack cannot leave it. */
+	if (arch_sigsp(uc) - (uintptr_t)mp->sigstack < SIG_STACK)
+		goto not_now;
 	if (!save || denied(mp, arch_sigpc(uc)) || !arch_sigsave(save, uc, &gp->sched, comeback)) {
 		if (status == GRUNNING)
 			count(mp->p, preemptputoff);
@@ -163,6 +172,8 @@ static void handler(int sig, void *info, void *uc)
 		count(mp->p, preempts);
 	trace_stop(mp, gp, POST_PREEMPT);
 	st_rlx(&gp->status, GPREEMPTED);
+	/* A handler of the program's may have been running: then this is not gp->sigmask. */
+	mp->sigmask = arch_sigmaskof(uc);
 	mp->post.kind = POST_PREEMPT;
 	mp->post.g = gp;
 	st_rlx(&mp->curg, NULL);
@@ -221,14 +232,29 @@ int preempt_init(bool wanted)
 	return (int)arch_syscall4(__NR_rt_sigaction, SIG_PREEMPT, (long)&act, 0, sizeof(act.mask));
 }
 
+struct sigstack {
+	void *sp;
+	int flags;
+	size_t size;
+};
+
 void preempt_minit(struct m *mp)
 {
-	struct {
-		void *sp;
-		int flags;
-		size_t size;
-	} stack = { mp->sigstack, 0, SIG_STACK };
+	struct sigstack stack = { mp->sigstack, 0, SIG_STACK };
 
 	if (enabled)
 		arch_syscall3(__NR_sigaltstack, (long)&stack, 0, 0);
+}
+
+void preempt_undo(void)
+{
+	enum { SS_DISABLE_ = 2 };
+	struct sigstack none = { NULL, SS_DISABLE_, 0 };
+	uint64_t act[4] = { 0, 0, 0, 0 };
+
+	if (!enabled)
+		return;
+	arch_syscall3(__NR_sigaltstack, (long)&none, 0, 0);
+	arch_syscall4(__NR_rt_sigaction, SIG_PREEMPT, (long)act, 0, sizeof(act[3]));
+	st_rlx(&nranges, 0);
 }

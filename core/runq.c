@@ -72,8 +72,8 @@ void runqputbatch(struct p *pp, struct g *list, int32_t n)
 		t++;
 		n--;
 	}
-	/* Release: as in runqput, once for all. */
-	st_rel(&pp->runqtail, t);
+	/* Sequentially consistent: wakep follows, as after the exchange in runqput. */
+	xchg_sc(&pp->runqtail, t);
 	while (list) {
 		struct g *gp = list;
 		list = gp->schedlink;

@@ -71,6 +71,9 @@ void globrunqput_locked(struct g *gp);
 void globrunqputbatchhead_locked(struct gqueue *q, int32_t n);
 void globrunqputbatch_locked(struct gqueue *q, int32_t n);
 
+/* globrunqremove_locked: takes gp out, which stands behind `before` (NULL: at the head). */
+void globrunqremove_locked(struct g *gp, struct g *before);
+
 /* globrunqget_locked: the head, or NULL. */
 struct g *globrunqget_locked(void);
 
@@ -105,9 +108,9 @@ void park(struct m *mp, struct g *gp, bool (*unlockf)(struct g *, void *), void 
 /* finish_switch: does what the context before left to do. First thing after a switch. */
 void finish_switch(struct m *mp);
 
-/* ready: makes a waiting G runnable. With next it runs soon, in this slice.
+/* ready: makes a waiting G runnable; it runs next on mp's P, in this slice.
  * Context  pinned or g0, with a P. Order: see goready in core.h. */
-void ready(struct m *mp, struct g *gp, bool next);
+void ready(struct m *mp, struct g *gp);
 
 /* injectready: ready for those who hold no P: sysmon, foreign threads, a g0 without one. */
 void injectready(struct g *gp);
@@ -215,6 +218,7 @@ int runtimers_nop(struct p *pp, uint64_t now, struct glist *list);
 
 /* timers_reserve: room for that many more; 0 or -ENOMEM. timers_move: all of from to to,
  * which has the room. */
+uint32_t timers_count(struct timers *ts);
 int timers_reserve(struct timers *ts, uint32_t more);
 void timers_move(struct timers *from, struct timers *to);
 
@@ -260,6 +264,9 @@ void sigsave_free(struct sigsave *save);
 
 /* preempt_minit: the signal stack of mp's kernel thread, which calls this. */
 void preempt_minit(struct m *mp);
+
+/* preempt_undo: takes preempt_init and the caller's preempt_minit back. */
+void preempt_undo(void);
 
 /* retakeblocked: takes pp from its M if that M sleeps in the kernel without having said
  * so, and hands it off. Sysmon and stop-the-world only. */

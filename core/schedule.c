@@ -29,9 +29,12 @@ static void switch_to(struct m *mp, struct g *from, struct g *to)
 	st_rlx(&to->status, GPINNED);
 	count(mp->p, switches);
 	trace_run(mp, to);
-	if (unlikely(to->sigmask != mp->sigmask)) {
-		mp->sigmask = to->sigmask;
-		os_sigmask(to->sigmask);
+	/* On the way back into a signal frame there is no room for a handler of the program's:
+	 * all signals stay out until the frame brings its mask. */
+	uint64_t mask = to->frame ? ~(uint64_t)0 : to->sigmask;
+	if (unlikely(mask != mp->sigmask)) {
+		mp->sigmask = mask;
+		os_sigmask(mask);
 	}
 	if (fs != mp->fs) {
 		mp->fs = fs;
@@ -132,8 +135,6 @@ static void post_nop(struct m *mp, struct g *gp)
 
 static void post_preempt(struct m *mp, struct g *gp)
 {
-	if (!mp->spareframe)
-		mp->spareframe = sigsave_new();
 	if (!ld_rlx(&mp->p)) {
 		post_nop(mp, gp);
 		return;
@@ -170,6 +171,7 @@ void finish_switch(struct m *mp)
 				mp->pendingg = gp;
 			else
 				runqput(mp->p, gp, true);
+			wakep(mp);
 		}
 		break;
 	case POST_GOSCHED:
@@ -225,6 +227,8 @@ void schedule(struct m *mp)
 			continue;
 		}
 		dcheck_schedule(mp);
+		if (unlikely(!mp->spareframe))
+			mp->spareframe = sigsave_new();
 		DCHECK(GMP_G5, mp->nheld == 0);
 		gp = findrunnable(mp, &inherit, &wake);
 		if (mp->spinning)
@@ -239,14 +243,14 @@ void schedule(struct m *mp)
 	}
 }
 
-void ready(struct m *mp, struct g *gp, bool next)
+void ready(struct m *mp, struct g *gp)
 {
 	CHECK(GMP_G4, ld_acq(&gp->status) == GWAITING);
 	/* Relaxed: it is ours alone since its wait was claimed; the queue publishes it. */
 	st_rlx(&gp->status, GRUNNABLE);
 	trace_ready(mp, gp);
 	count(mp->p, readies);
-	runqput(mp->p, gp, next);
+	runqput(mp->p, gp, true);
 	wakep(mp);
 }
 
@@ -314,7 +318,7 @@ void goready(struct g *gp)
 	struct m *mp = enter(self);
 
 	if (mp)
-		ready(mp, gp, true);
+		ready(mp, gp);
 	else
 		injectready(gp);
 	outof(self);

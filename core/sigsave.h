@@ -27,13 +27,18 @@ bool arch_sigsave(struct sigsave *save, const void *uc, struct gobuf *buf,
 size_t arch_sigframe_size(void);
 
 /* arch_sigredirect: makes the return from this handler land in the context *buf, as if it
- * had been switched to. */
+ * had been switched to. After arch_sigsave made its copy: the frame is changed. */
 void arch_sigredirect(void *uc, const struct gobuf *buf);
 
 uintptr_t arch_sigpc(const void *uc);
+uintptr_t arch_sigsp(const void *uc);
 
-/* arch_sigrebind: the kernel thread's things in a saved frame: its signal stack and mask. */
-void arch_sigrebind(struct sigsave *save, void *sigstack, size_t len, uint64_t mask);
+/* arch_sigmaskof: the signal mask that the kernel installs when that frame ends. */
+uint64_t arch_sigmaskof(const void *uc);
+
+/* arch_sigrebind: writes the kernel thread's signal stack into a saved frame. The mask in
+ * it stays: it is the G's, and a handler of the program's may have been running. */
+void arch_sigrebind(struct sigsave *save, void *sigstack, size_t len);
 
 /* arch_sigreturn: ends the frame at uc; *status becomes GRUNNING as the last thing done in
  * user space. arch_sigreturn_end is the address behind it. */

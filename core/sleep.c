@@ -56,7 +56,7 @@ bool gointerrupt(struct g *gp)
 		while (ld_acq(&gp->status) != GWAITING)
 			arch_relax();
 		if (mp)
-			ready(mp, gp, false);
+			ready(mp, gp);
 		else
 			injectready(gp);
 	}

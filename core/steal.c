@@ -80,7 +80,7 @@ bool steal_backoff(struct p *victim, struct g *next)
 
 static bool is_idle(const struct p *pp)
 {
-	return ld_rlx(&sched.idlepmask[pp->id / 64]) >> (pp->id % 64) & 1;
+	return ld_sc(&sched.idlepmask[pp->id / 64]) >> (pp->id % 64) & 1;
 }
 
 static bool may_have_timers(const struct p *pp)
@@ -362,10 +362,13 @@ top:
 				return gp;
 			goto top;
 		}
-	} else if (until != 0) {
+	} else {
+		/* Who polls made sure of the registrations that were relied on before it
+		 * blocked; those relied on since are ours. */
+		netpoll_verify(INT32_MAX);
 		/* 11 */
 		uint64_t polling = ld_sc(&sched.polluntil);
-		if (polling == 0 || polling > until)
+		if (until != 0 && (polling == 0 || polling > until))
 			netpoll_break();
 	}
 	/* 12 */

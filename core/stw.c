@@ -59,14 +59,11 @@ static void stoptheworld(struct m *mp)
 			pp = sched.allp[i];
 			if (pp == ld_rlx(&mp->p))
 				continue;
-			if (!retakesyscall(pp))
+			/* In this order: a signal would break the call of one that sleeps. */
+			if (!retakesyscall(pp) && !retakeblocked(pp))
 				preemptone(pp);
 		}
-		if (notetsleep(&sched.stopnote, STOP_POLL_NS))
-			break;
-		for (int32_t i = 0; i < n; i++)
-			if (sched.allp[i] != ld_rlx(&mp->p))
-				retakeblocked(sched.allp[i]);
+		wait = !notetsleep(&sched.stopnote, STOP_POLL_NS);
 	}
 }
 
@@ -124,7 +121,7 @@ static int movetimers(struct m *mp, int n)
 	if (mine->id >= n)
 		mine = sched.allp[0];
 	for (int32_t i = n; i < old; i++)
-		more += sched.allp[i]->timers.n;
+		more += timers_count(&sched.allp[i]->timers);
 	r = timers_reserve(&mine->timers, more);
 	for (int32_t i = n; i < old && r == 0; i++)
 		timers_move(&sched.allp[i]->timers, &mine->timers);
@@ -158,7 +155,8 @@ static struct p *procresize_locked(struct m *mp, int n)
 	}
 	for (int32_t i = n; i < old; i++)
 		destroyp_locked(sched.allp[i]);
-	st_rlx(&sched.gomaxprocs, n);
+	/* Release: pairs with the acquire of those who then read so many of allp. */
+	st_rel(&sched.gomaxprocs, n);
 	for (int32_t i = n - 1; i >= 0; i--) {
 		struct p *pp = sched.allp[i];
 		if (pp == mine)

@@ -119,11 +119,14 @@ static bool check_running(struct p *pp, struct m *mp, uint64_t now)
 	 * other processes keep it waiting; the kernel knows which. */
 	uint64_t cpu = os_threadclock(ld_rlx(&mp->tid));
 	uint64_t wall = now - mon->cpuwhen;
-	bool idle = mon->cpuwhen != 0 && cpu - mon->cputime < wall / 10;
+	bool first = mon->cpuwhen == 0;
+	bool idle = !first && cpu - mon->cputime < wall / 10;
 	if (mon->cpuwhen == 0 || wall > BLOCK_BUSY_NS / 2) {
 		mon->cpuwhen = now;
 		mon->cputime = cpu;
 	}
+	if (first)
+		return false;
 	if (idle && (waits || now - mon->schedwhen > CHOOSE_SLICE_NS) && retakeblocked(pp))
 		return true;
 	if (!idle && waits && now - mon->schedwhen >= CHOOSE_SLICE_NS)
@@ -246,7 +249,9 @@ static bool serve_early(uint64_t now)
 			continue;
 		st_rlx(&pp->urgent, 1);
 		add_rlx(&sched.early, -1);
-		preemptone(pp);
+		/* A signal would break the call of one that sleeps. */
+		if (!retakeblocked(pp))
+			preemptone(pp);
 	}
 	return ld_rlx(&sched.early) > 0;
 }
@@ -254,6 +259,7 @@ static bool serve_early(uint64_t now)
 /* What timers are overdue, and what the network has for us, when no P sees to it. */
 static void run_late(uint64_t now, bool deep)
 {
+	static uint64_t lastverify;
 	struct glist list = { NULL, 0, NULL };
 	uint64_t lastpoll = ld_rlx(&sched.lastpoll);
 	int32_t n = ld_acq(&sched.gomaxprocs);
@@ -267,10 +273,13 @@ static void run_late(uint64_t now, bool deep)
 		}
 	}
 	ready_early(&list);
+	if (netpoll_anywaiters() && now - lastverify > POLL_NS) {
+		lastverify = now;
+		netpoll_verify(VERIFY_AT_ONCE);
+	}
 	if (lastpoll != 0 && netpoll_anywaiters() &&
 	    now - lastpoll > (deep ? POLL_EARLY_NS : POLL_NS) &&
 	    cas_rlx(&sched.lastpoll, lastpoll, now)) {
-		netpoll_verify(VERIFY_AT_ONCE);
 		list = netpoll(0);
 		add_rlx(&sched.nopstats.pollready, (uint64_t)list.n);
 		ready_early(&list);
@@ -315,7 +324,8 @@ static bool sleep_until_due(uint64_t delay, uint64_t idlesince, bool deep)
 	if (idlesince != 0 && now - idlesince > DEEP_AFTER_NS && !report_ticks()) {
 		bool sleep;
 		lock(&sched.lock);
-		sleep = ld_sc(&sched.npidle) == ld_rlx(&sched.gomaxprocs) ||
+		sleep = (ld_sc(&sched.npidle) == ld_rlx(&sched.gomaxprocs) &&
+			 sched.runqsize == 0) ||
 			ld_rlx(&sched.gcwaiting);
 		if (sleep) {
 			/* Under the lock that every taker of an idle P holds: it sees this. */
@@ -325,7 +335,14 @@ static bool sleep_until_due(uint64_t delay, uint64_t idlesince, bool deep)
 		unlock(&sched.lock);
 		if (sleep) {
 			st_sc(&sched.sysmonwake, 0);
-			notesleep(&sched.sysmonnote);
+			/* The M that polls sees to timers; there may be none for want of
+			 * threads. */
+			next = ld_sc(&sched.lastpoll) != 0 ? timers_next() : 0;
+			if (next == 0)
+				notesleep(&sched.sysmonnote);
+			else if (next > now)
+				notetsleep(&sched.sysmonnote, (int64_t)(next - now));
+			st_sc(&sched.sysmonwait, 0);
 			noteclear(&sched.sysmonnote);
 			return true;
 		}

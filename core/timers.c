@@ -115,13 +115,15 @@ static void remove_locked(struct timers *ts, struct timer *t)
 
 uint64_t timer_when(struct timer *t, int clock, uint64_t at)
 {
-	uint64_t now = os_clock(clock);
+	uint64_t now = os_clock(clock), mono = nanotime();
+	uint64_t left = at > now ? at - now : 0;
 
 	t->clock = clock;
 	t->deadline = at;
 	if (clock == CLOCK_REAL)
 		netpoll_watchclock();
-	return nanotime() + (at > now ? at - now : 0);
+	/* As far as a signed clock goes: later is never. */
+	return left < INT64_MAX - mono ? mono + left : INT64_MAX;
 }
 
 /* Every heap is gone through: it is as rare as somebody setting the clock. */
@@ -133,11 +135,10 @@ void timers_clockset(void)
 	for (int32_t i = 0; i < n; i++) {
 		struct timers *ts = &allp[i]->timers;
 		lock(&ts->lock);
-		uint64_t mono = nanotime(), real = os_clock(CLOCK_REAL);
 		for (uint32_t j = 0; j < ts->n; j++) {
 			struct timer *t = ts->heap[j];
 			if (t->clock == CLOCK_REAL)
-				t->when = mono + (t->deadline > real ? t->deadline - real : 0);
+				t->when = timer_when(t, CLOCK_REAL, t->deadline);
 		}
 		for (uint32_t j = ts->n; j-- > 0;)
 			siftdown(ts, j);
@@ -262,6 +263,16 @@ int runtimers_nop(struct p *pp, uint64_t now, struct glist *list)
 		ran = expire(&pp->timers, now, list);
 	reverse(list);
 	return ran;
+}
+
+uint32_t timers_count(struct timers *ts)
+{
+	uint32_t n;
+
+	lock(&ts->lock);
+	n = ts->n;
+	unlock(&ts->lock);
+	return n;
 }
 
 int timers_reserve(struct timers *ts, uint32_t more)

@@ -100,7 +100,7 @@ static void ping(void *arg)
 	for (int i = 0; i < HANDOFFS; i++) {
 		struct g *gp = getg();
 		struct m *mp = pin(gp);
-		ready(mp, pair[1 - me], true);
+		ready(mp, pair[1 - me]);
 		park(mp, gp, NULL, NULL, WAIT_PARK);
 		unpin(gp);
 	}

@@ -12,8 +12,8 @@ struct gobuf {
 
 /* arch_switch: saves the caller into *from and goes on in *to.
  * Returns  when someone switches to *from, perhaps on another kernel thread.
- * Context  any; the callee-saved registers, the SSE and x87 control words and,
- *          where arch_use_pkru() was called, PKRU move with the context. The FS
+ * Context  any; the callee-saved registers, the SSE and x87 control words and exception
+ *          flags and, where arch_use_pkru() was called, PKRU move with the context. The FS
  *          base does not: arch_setfs comes first. */
 void arch_switch(struct gobuf *from, const struct gobuf *to);
 

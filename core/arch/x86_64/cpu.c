@@ -69,7 +69,8 @@ void arch_context_init(struct gobuf *buf, uintptr_t top, void (*entry)(void *), 
 	uint16_t x87;
 
 	__asm__ volatile("stmxcsr %0\n\tfnstcw %1" : "=m"(mxcsr), "=m"(x87));
-	sp[0] = (uint64_t)x87 << 32 | mxcsr;
+	/* The exception flags start lowered. */
+	sp[0] = (uint64_t)x87 << 32 | (mxcsr & ~(uint32_t)0x3f);
 	sp[1] = 0;
 	if (arch_pkru_used) {
 		uint32_t pkru, high;

@@ -66,7 +66,13 @@ bool arch_sigsave(struct sigsave *save, const void *uc, struct gobuf *buf, void 
 void arch_sigredirect(void *uc, const struct gobuf *buf)
 {
 	greg_t *regs = ((ucontext_t *)uc)->uc_mcontext.gregs;
+	fpregset_t fp = ((ucontext_t *)uc)->uc_mcontext.fpregs;
 
+	/* What the G left on the x87 stack, and its flags, are no business of the next. */
+	if (fp) {
+		fp->swd = 0;
+		fp->ftw = 0;
+	}
 	regs[REG_RIP] = (greg_t)arch_switch_landing;
 	regs[REG_RSP] = (greg_t)buf->sp;
 	regs[REG_EFL] = EFLAGS_PLAIN;
@@ -77,12 +83,21 @@ uintptr_t arch_sigpc(const void *uc)
 	return (uintptr_t)((const ucontext_t *)uc)->uc_mcontext.gregs[REG_RIP];
 }
 
-void arch_sigrebind(struct sigsave *save, void *sigstack, size_t len, uint64_t mask)
+uintptr_t arch_sigsp(const void *uc)
+{
+	return (uintptr_t)((const ucontext_t *)uc)->uc_mcontext.gregs[REG_RSP];
+}
+
+uint64_t arch_sigmaskof(const void *uc)
+{
+	return *(const uint64_t *)&((const ucontext_t *)uc)->uc_sigmask;
+}
+
+void arch_sigrebind(struct sigsave *save, void *sigstack, size_t len)
 {
 	ucontext_t *uc = (ucontext_t *)save->uc;
 
 	uc->uc_stack.ss_sp = sigstack;
 	uc->uc_stack.ss_size = len;
 	uc->uc_stack.ss_flags = 0;
-	*(uint64_t *)&uc->uc_sigmask = mask;
 }

@@ -1,7 +1,7 @@
 /* The context switch, the first frame of a context, and clone. Read context.h first.
  *
  * A saved context, from its stack pointer upwards:
- *   0  mxcsr, x87 control word (4 + 2 bytes), pad
+ *   0  mxcsr, x87 control word, x87 exception flags (4 + 2 + 2 bytes)
  *   8  PKRU, or stale
  *   16 r15  24 r14  32 r13  40 r12  48 rbx  56 rbp  64 return address */
 
@@ -13,6 +13,7 @@
 	.p2align 5
 arch_switch:
 	.cfi_startproc
+	fnstsw	%ax
 	pushq	%rbp
 	.cfi_adjust_cfa_offset 8
 	.cfi_rel_offset %rbp, 0
@@ -35,15 +36,17 @@ arch_switch:
 	.cfi_adjust_cfa_offset 16
 	stmxcsr	(%rsp)
 	fnstcw	4(%rsp)
+	andl	$0x7f, %eax
+	movw	%ax, 6(%rsp)
 	cmpb	$0, arch_pkru_used(%rip)
 	jne	.Lsave_pkru
 .Lsaved:
 	movq	%rsp, (%rdi)
 	movq	(%rsi), %rsp
+	cmpw	6(%rsp), %ax
+	jne	.Lload_flags
+.Lflags:
 	/* From here on the frame is the other context's, of the same shape. */
-	.globl	arch_switch_landing
-	.hidden	arch_switch_landing
-arch_switch_landing:
 	cmpb	$0, arch_pkru_used(%rip)
 	jne	.Lload_pkru
 .Lloaded:
@@ -84,10 +87,32 @@ switch_pkru:
 	.cfi_offset %r14, -48
 	.cfi_offset %r15, -56
 .Lsave_pkru:
+	movl	%eax, %r8d
 	xorl	%ecx, %ecx
 	rdpkru
 	movl	%eax, 8(%rsp)
+	movl	%r8d, %eax
 	jmp	.Lsaved
+/* The flags differ, which is rare: a sticky one may be raised, and with an unmasked
+ * exception the next x87 instruction would trap in the wrong context. */
+.Lload_flags:
+	subq	$32, %rsp
+	.cfi_adjust_cfa_offset 32
+	fnstenv	(%rsp)
+	movzwl	38(%rsp), %eax
+	movw	%ax, 4(%rsp)
+	fldenv	(%rsp)
+	addq	$32, %rsp
+	.cfi_adjust_cfa_offset -32
+	jmp	.Lflags
+	.globl	arch_switch_landing
+	.hidden	arch_switch_landing
+arch_switch_landing:
+	fnstsw	%ax
+	andl	$0x7f, %eax
+	cmpw	6(%rsp), %ax
+	jne	.Lload_flags
+	jmp	.Lflags
 .Lload_pkru:
 	xorl	%ecx, %ecx
 	xorl	%edx, %edx
