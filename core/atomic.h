@@ -45,6 +45,9 @@
 #define cas_acqrel(p, old, new) cas_order(p, old, new, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
 #define cas_sc(p, old, new) cas_order(p, old, new, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
 
+/* Keeps the compiler from moving memory accesses across; costs nothing at run time. */
+#define compiler_barrier() __asm__ volatile("" ::: "memory")
+
 /* A counter with one writer: no locked instruction, readers see whole values. */
 #define bump(p) st_rlx((p), ld_rlx(p) + 1)
 #define bump_by(p, n) st_rlx((p), ld_rlx(p) + (n))

@@ -1,7 +1,16 @@
-/* Mutexes and notes that block kernel threads. Owns the debug record of held ranks.
+/* Mutexes and notes that block kernel threads.
  *
- * The mutex is the classic three-state futex lock: a taker that finds it held spins a
- * little, then marks it 2 and sleeps; the holder wakes one sleeper if it finds a 2. */
+ * Taking a free mutex is one locked instruction, letting it go is none: a plain store, then
+ * a look whether anybody sleeps. The full fence that such a look needs between the two is
+ * the sleeper's business, who has time: it counts itself, makes every thread of the process
+ * pass a barrier (membarrier), and only then looks at the key a last time.
+ *
+ *   unlocker: key = 0                sleeper: sleepers++
+ *             looks at sleepers               barrier
+ *                                             looks at key, sleeps while it is 1
+ *
+ * If the unlocker looked before the barrier, its store is out by the end of the barrier and
+ * the sleeper sees 0; if it looks after, it sees the sleeper. */
 #include "lock.h"
 
 #include "check.h"
@@ -10,20 +19,24 @@
 #include "os.h"
 #include "tls.h"
 
-enum { SPINS = 4, SPIN_PAUSES = 30 };
+enum { SPINS = 4, SPIN_PAUSES = 30, NAP_NS = 200 * 1000 };
 
 static void lock_slow(struct mutex *l)
 {
+	int64_t ns;
+
 	for (int i = 0; i < SPINS; i++) {
 		if (ld_rlx(&l->key) == 0 && cas_acq(&l->key, 0, 1))
 			return;
 		for (int j = 0; j < SPIN_PAUSES; j++)
 			arch_relax();
 	}
-	/* Whoever leaves this loop holds the lock as 2: there may be others behind it, and
-	 * a needless wake-up is cheaper than a lost one. */
-	while (xchg_acq(&l->key, 2) != 0)
-		futexsleep(&l->key, 2, -1);
+	add_sc(&l->sleepers, 1);
+	/* Where the kernel refuses the barrier, a nap instead of a sleep. */
+	ns = os_membarrier() ? -1 : NAP_NS;
+	while (!cas_acq(&l->key, 0, 1))
+		futexsleep(&l->key, 1, ns);
+	add_sc(&l->sleepers, (uint32_t)-1);
 }
 
 void lock(struct mutex *l)
@@ -45,9 +58,11 @@ bool trylock(struct mutex *l)
 void unlock(struct mutex *l)
 {
 	lockrank_pop(l);
-	/* Release: pairs with the acquire in lock. Sequentially consistent, because who queued
-	 * under the lock looks for spinners next (wakep). */
-	if (xchg_sc(&l->key, 0) == 2)
+	/* Release: pairs with the acquire in lock. Then the look, in this order for the compiler;
+	 * for the cpu see the top. */
+	st_rel(&l->key, 0);
+	compiler_barrier();
+	if (ld_rlx(&l->sleepers) != 0)
 		futexwakeup(&l->key, 1);
 }
 

@@ -25,7 +25,8 @@ enum lockrank {
 };
 
 struct mutex {
-	ATOMIC(uint32_t) key; /* 0 free, 1 held, 2 held and perhaps waited for */
+	ATOMIC(uint32_t) key; /* 0 free, 1 held */
+	ATOMIC(uint32_t) sleepers; /* threads that sleep, or are about to */
 	uint8_t rank;
 };
 
@@ -34,6 +35,8 @@ struct mutex {
 		.key = 0, .rank = (r)                                                              \
 	}
 
+/* lock, unlock: unlock releases, but is no full fence: who must look for others' marks after
+ * it needs one of its own (wakep_global). */
 void lock(struct mutex *l);
 bool trylock(struct mutex *l);
 void unlock(struct mutex *l);

@@ -3,6 +3,7 @@
 #include "os.h"
 
 #include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <linux/mman.h>
 #include <linux/prctl.h>
 #include <sys/mman.h>
@@ -30,6 +31,7 @@ struct timespec64 {
 };
 
 static uint64_t auxv[64];
+static ATOMIC(bool) membarrier_refused;
 static int (*vdso_gettime)(int, struct timespec64 *);
 
 uint64_t os_auxv(uint64_t type)
@@ -47,6 +49,8 @@ void osinit(void)
 	if (arch_syscall6(__NR_prctl, PR_GET_AUXV_, (long)auxv, sizeof(auxv) - 16, 0, 0, 0) < 0)
 		os_readfile("/proc/self/auxv", (char *)auxv, sizeof(auxv) - 8);
 	arch_init();
+	if (arch_syscall3(__NR_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) < 0)
+		st_rlx(&membarrier_refused, true);
 	vdso_gettime = (int (*)(int, struct timespec64 *))vdso_symbol("__vdso_clock_gettime");
 }
 
@@ -150,6 +154,13 @@ int futexsleep(ATOMIC(uint32_t) *at, uint32_t value, int64_t ns)
 void futexwakeup(ATOMIC(uint32_t) *at, int n)
 {
 	arch_syscall4(__NR_futex, (long)at, FUTEX_WAKE_PRIVATE, n, 0);
+}
+
+bool os_membarrier(void)
+{
+	if (ld_rlx(&membarrier_refused))
+		return false;
+	return arch_syscall3(__NR_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
 }
 
 int32_t os_gettid(void)

@@ -59,6 +59,10 @@ int futexsleep(ATOMIC(uint32_t) *at, uint32_t value, int64_t ns);
 /* futexwakeup: wakes up to n kernel threads that sleep on at. */
 void futexwakeup(ATOMIC(uint32_t) *at, int n);
 
+/* os_membarrier: every thread of this process passes a full barrier between the call and the
+ * return. False if the kernel refuses. */
+bool os_membarrier(void);
+
 int32_t os_gettid(void);
 void os_yield(void);
 

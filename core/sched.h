@@ -127,6 +127,9 @@ struct g *findrunnable(struct m *mp, bool *inherit, bool *wake);
 
 /* wakep: one more M to look for work, if there is an idle P and nobody looks yet. */
 void wakep(struct m *mp);
+
+/* wakep_global: wakep for one that queued globally and let go of sched.lock. */
+void wakep_global(struct m *mp);
 void resetspinning(struct m *mp);
 void becomespinning(struct m *mp);
 

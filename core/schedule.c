@@ -146,7 +146,7 @@ static void post_preempt(struct m *mp, struct g *gp)
 	lock(&sched.lock);
 	globrunqput_locked(gp);
 	unlock(&sched.lock);
-	wakep(mp);
+	wakep_global(mp);
 }
 
 void finish_switch(struct m *mp)
@@ -179,7 +179,7 @@ void finish_switch(struct m *mp)
 		st_rlx(&gp->status, GRUNNABLE);
 		globrunqput_locked(gp);
 		unlock(&sched.lock);
-		wakep(mp);
+		wakep_global(mp);
 		break;
 	case POST_YIELD:
 		dropg(gp);

@@ -28,7 +28,7 @@ void resetspinning(struct m *mp)
 }
 
 /* I5. The caller queued a G, and then did something sequentially consistent (an exchange
- * of runnext, an unlock): so either we see here that nobody looks, or the spinner that
+ * of runnext): so either we see here that nobody looks, or the spinner that
  * dropped its mark sees the G.
  *
  * mp holds a P, or is NULL for callers that hold none. */
@@ -57,6 +57,16 @@ void wakep(struct m *mp)
 		return;
 	}
 	startm(pp, true);
+}
+
+void wakep_global(struct m *mp)
+{
+	if (mp && ld_rlx(&sched.gomaxprocs) == 1)
+		return;
+	/* The fence that unlock is not: a spinner that drops its mark after this has seen the
+	 * queue, and one that dropped it before is not counted. */
+	add_sc(&sched.nmspinning, 0);
+	wakep(mp);
 }
 
 bool steal_backoff(struct p *victim, struct g *next)

@@ -224,7 +224,7 @@ static void ready_early(struct glist *list)
 	globrunqputbatchhead_locked(&q, wanted);
 	unlock(&sched.lock);
 	add_rlx(&sched.early, wanted);
-	wakep(NULL);
+	wakep_global(NULL);
 }
 
 /* Ends slices for the sake of those at the head of the global queue. True if some of them
