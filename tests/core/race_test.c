@@ -369,11 +369,14 @@ TEST(no_handler_runs_on_the_buffer_of_a_preempted_gs_frame)
 	if (!can_preempt())
 		return;
 	sigaction(SIGUSR1, &sa, NULL);
-	pthread_create(&t, NULL, poke, NULL);
 	start(1);
 	grp.left = 4;
 	for (uintptr_t i = 1; i <= 4; i++)
 		EXPECT_EQ(newproc(keeps_xmm, (void *)i, 1 << 20, NULL), 0);
+	entersyscall();
+	pthread_create(&t, NULL, poke, NULL);
+	pthread_detach(t);
+	exitsyscall();
 	group_wait(&grp);
 	EXPECT(ld_rlx(&handled) > 100);
 	EXPECT_EQ(ld_rlx(&wrong), 0);
@@ -425,6 +428,7 @@ TEST_IN(10, a_reused_descriptor_is_noticed_while_another_m_polls)
 	EXPECT_EQ(pipe(idle_pipe), 0);
 	EXPECT_EQ(pipe(reused), 0);
 	pthread_create(&t, NULL, writes_later, NULL);
+	pthread_detach(t);
 	start(2);
 	grp.left = 1;
 	go(waits_for_ever, NULL);
