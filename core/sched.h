@@ -108,6 +108,10 @@ void park(struct m *mp, struct g *gp, bool (*unlockf)(struct g *, void *), void 
 /* finish_switch: does what the context before left to do. First thing after a switch. */
 void finish_switch(struct m *mp);
 
+/* await_parked: the wait of gp is ours to end, but gp may still be on its way into the park;
+ * its M needs a few instructions for that. */
+void await_parked(struct g *gp);
+
 /* ready: makes a waiting G runnable; it runs next on mp's P, in this slice.
  * Context  pinned or g0, with a P. Order: see goready in core.h. */
 void ready(struct m *mp, struct g *gp);
@@ -205,8 +209,8 @@ void timers_clockset(void);
 
 /* timer_arm: t ends the wait seq of gp at when.
  * Returns  0 or -ENOMEM.
- * Context  mp has a P; gp is GWAITING already (arm it in the park's unlockf), for the
- *          timer may fire at once. */
+ * Context  pinned, or g0 with a P. It may fire at once; who then readies gp waits for its
+ *          park (await_parked). */
 int timer_arm(struct m *mp, struct timer *t, uint64_t when, uint64_t seq, struct g *gp);
 
 /* timer_disarm: t does not fire any more; its wait word may have been claimed before. */

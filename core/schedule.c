@@ -243,8 +243,19 @@ void schedule(struct m *mp)
 	}
 }
 
+void await_parked(struct g *gp)
+{
+	for (int i = 0; ld_acq(&gp->status) == GPINNED; i++) {
+		if (i < 1000)
+			arch_relax();
+		else
+			os_yield();
+	}
+}
+
 void ready(struct m *mp, struct g *gp)
 {
+	await_parked(gp);
 	CHECK(GMP_G4, ld_acq(&gp->status) == GWAITING);
 	/* Relaxed: it is ours alone since its wait was claimed; the queue publishes it. */
 	st_rlx(&gp->status, GRUNNABLE);
@@ -269,6 +280,7 @@ void injectglist(struct m *mp, struct glist *list)
 	int32_t n = 0, idle = ld_sc(&sched.npidle);
 
 	for (struct g *gp = list->head; gp; gp = gp->schedlink) {
+		await_parked(gp);
 		CHECK(GMP_G4, ld_acq(&gp->status) == GWAITING);
 		st_rlx(&gp->status, GRUNNABLE);
 		trace_ready(mp, gp);

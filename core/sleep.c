@@ -7,28 +7,21 @@
 
 enum { CLOCK_MONO = 1, EINTR_ = 4, ENOMEM_ = 12 };
 
-struct sleep {
-	uint64_t when;
-	uint64_t seq;
-};
-
-static bool sleepf(struct g *gp, void *arg)
-{
-	struct sleep s = *(struct sleep *)arg;
-
-	if (timer_arm(ld_rlx(&getg()->m), &gp->timer, s.when, s.seq, gp) == 0)
-		return true;
-	return !wait_claim(gp, s.seq, WAIT_NOMEM);
-}
-
 int gosleep(int clock, uint64_t at)
 {
 	struct g *gp = getg();
 	struct m *mp = pin(gp);
 	enum waitresult how = WAIT_TIMEOUT;
 	while (os_clock(clock) < at) {
-		struct sleep s = { timer_when(&gp->timer, clock, at), wait_begin(gp) };
-		park(mp, gp, sleepf, &s, WAIT_SLEEP);
+		uint64_t when = timer_when(&gp->timer, clock, at);
+		/* Armed before the park, on this M: armed after it, it could meet the next
+		 * sleep of a G that gointerrupt woke in between. Whoever claims the wait in
+		 * the meantime waits for the park (await_parked). */
+		if (timer_arm(mp, &gp->timer, when, wait_begin(gp), gp) < 0) {
+			how = WAIT_NOMEM;
+			break;
+		}
+		park(mp, gp, NULL, NULL, WAIT_SLEEP);
 		how = wait_result(gp);
 		mp = ld_rlx(&gp->m);
 		if (how != WAIT_TIMEOUT)
@@ -52,9 +45,6 @@ bool gointerrupt(struct g *gp)
 	mp = enter(self);
 	won = wait_claim(gp, word >> WAIT_BITS, WAIT_INTR);
 	if (won) {
-		/* It may still be on its way into the park. */
-		while (ld_acq(&gp->status) != GWAITING)
-			arch_relax();
 		if (mp)
 			ready(mp, gp);
 		else

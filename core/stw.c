@@ -87,7 +87,7 @@ static struct p *newp(int32_t id)
 	if (os_failed(pp))
 		return NULL;
 	pp->id = id;
-	pp->status = PGCSTOP;
+	pp->status = PDEAD;
 	if (timers_init(&pp->timers, id) < 0) {
 		os_release(pp, sizeof(*pp));
 		return NULL;

@@ -22,7 +22,7 @@ enum {
 	/* Before an M that shows no progress is asked after. */
 	BLOCK_NS = 5 * 1000 * 1000,
 	BLOCK_BUSY_NS = 1000 * 1000,
-	DEEP_AFTER_NS = 50 * 1000 * 1000,
+	DEEP_AFTER_NS = 5 * 1000 * 1000,
 	VERIFY_AT_ONCE = 64,
 	TIMERSLACK_NS = 1000,
 };
@@ -81,12 +81,29 @@ static bool work_waits(struct p *pp)
 	return !runqempty(pp) || ld_rlx(&sched.runqsize) > 0 || ld_rlx(&sched.gcwaiting);
 }
 
-/* An announced call that pp's M was in already at the last look. */
+/* How long pp's slice has lasted, as far as sysmon has seen: 0 for one seen first now. */
+static uint64_t slice_age(struct p *pp, struct m *mp, uint64_t now)
+{
+	struct sysmontick *mon = &pp->mon;
+	uint32_t tick = ld_rlx(&pp->schedtick);
+
+	if (mon->m == mp && mon->schedtick == tick)
+		return now - mon->schedwhen;
+	mon->schedtick = tick;
+	mon->schedwhen = now;
+	mon->cpuwhen = 0;
+	return 0;
+}
+
+/* An announced call that pp's M was in already at the last look; or one of many short ones,
+ * at the end of a slice. */
 static bool check_syscall(struct p *pp, struct m *mp, uint64_t now)
 {
 	struct sysmontick *mon = &pp->mon;
 	uint32_t tick = ld_rlx(&mp->syscalltick);
 
+	if (slice_age(pp, mp, now) >= CHOOSE_SLICE_NS && work_waits(pp))
+		return retakesyscall(pp);
 	if (mon->m != mp || mon->syscalltick != tick) {
 		mon->syscalltick = tick;
 		mon->syscallwhen = now;
@@ -104,16 +121,10 @@ static bool check_syscall(struct p *pp, struct m *mp, uint64_t now)
 static bool check_running(struct p *pp, struct m *mp, uint64_t now)
 {
 	struct sysmontick *mon = &pp->mon;
-	uint32_t tick = ld_rlx(&pp->schedtick);
+	uint64_t age = slice_age(pp, mp, now);
 	bool waits = work_waits(pp);
 
-	if (mon->m != mp || mon->schedtick != tick) {
-		mon->schedtick = tick;
-		mon->schedwhen = now;
-		mon->cpuwhen = 0;
-		return false;
-	}
-	if (now - mon->schedwhen < (waits ? BLOCK_BUSY_NS : BLOCK_NS))
+	if (age < (waits ? BLOCK_BUSY_NS : BLOCK_NS))
 		return false;
 	/* Less than a tenth of the time since the last look spent on a cpu: it sleeps, or
 	 * other processes keep it waiting; the kernel knows which. */
@@ -127,10 +138,14 @@ static bool check_running(struct p *pp, struct m *mp, uint64_t now)
 	}
 	if (first)
 		return false;
-	if (idle && (waits || now - mon->schedwhen > CHOOSE_SLICE_NS) && retakeblocked(pp))
+	if (idle && (waits || age > CHOOSE_SLICE_NS) && retakeblocked(pp))
 		return true;
-	if (!idle && waits && now - mon->schedwhen >= CHOOSE_SLICE_NS)
-		preemptone(pp);
+	if (idle || !waits || age < CHOOSE_SLICE_NS)
+		return false;
+	/* It burnt cpu since the last look, but may sleep by now. */
+	if (retakeblocked(pp))
+		return true;
+	preemptone(pp);
 	return false;
 }
 
@@ -173,6 +188,9 @@ static void check_offp(void)
 			continue;
 		}
 		mp->offpcpu = cpu;
+		/* It worked, and blocks again: nothing to give, and no signal for it. */
+		if (os_threadasleep(ld_rlx(&mp->tid)))
+			continue;
 		lock(&sched.lock);
 		pp = pidleget_locked();
 		unlock(&sched.lock);
@@ -214,6 +232,7 @@ static void ready_early(struct glist *list)
 	struct gqueue q = { NULL, NULL };
 	while (gp) {
 		struct g *rest = gp->schedlink;
+		await_parked(gp);
 		CHECK(GMP_G4, ld_acq(&gp->status) == GWAITING);
 		st_rlx(&gp->status, GRUNNABLE);
 		trace_ready(NULL, gp);
@@ -374,7 +393,10 @@ void sysmon(void)
 		bool slept;
 		uint64_t now;
 
-		if (idle == 0)
+		/* Nothing to retake: one longer sleep, in case it was a short pause. */
+		if (idlesince != 0)
+			delay = DELAY_MAX_NS;
+		else if (idle == 0)
 			delay = DELAY_MIN_NS;
 		else if (idle > IDLE_ROUNDS)
 			delay *= 2;
