@@ -23,6 +23,7 @@ enum {
 	BLOCK_NS = 5 * 1000 * 1000,
 	BLOCK_BUSY_NS = 1000 * 1000,
 	DEEP_AFTER_NS = 5 * 1000 * 1000,
+	OFFP_NS = 200 * 1000 * 1000,
 	VERIFY_AT_ONCE = 64,
 	TIMERSLACK_NS = 1000,
 };
@@ -172,9 +173,11 @@ static int retakeall(uint64_t now)
 }
 
 /* Those that run without a P since they came back from a block: an idle P, if there is
- * one; else, if they burn cpu, they must queue. */
-static void check_offp(void)
+ * one; else, if they burn cpu, they must queue. True if there are any. */
+static bool check_offp(void)
 {
+	bool any = false;
+
 	for (struct m *mp = ld_acq(&sched.allm); mp; mp = mp->alllink) {
 		struct g *gp = ld_acq(&mp->curg);
 		struct p *pp;
@@ -182,6 +185,7 @@ static void check_offp(void)
 
 		if (!gp || ld_acq(&gp->status) != GOFFP)
 			continue;
+		any = true;
 		cpu = os_threadclock(ld_rlx(&mp->tid));
 		if (mp->offpcpu == 0 || cpu - mp->offpcpu < DELAY_MIN_NS) {
 			mp->offpcpu = cpu ? cpu : 1;
@@ -214,6 +218,7 @@ static void check_offp(void)
 		/* Release: pairs with the acquire in pin(): it finds its M with a P. */
 		st_rel(&gp->status, GRUNNING);
 	}
+	return any;
 }
 
 /* Gs that timer or poller made ready while all Ps were deep in their slices: to the head of
@@ -336,7 +341,7 @@ static void start_if_forgotten(void)
 }
 
 /* Sleeps until there may be something to do. True if it was the deep sleep. */
-static bool sleep_until_due(uint64_t delay, uint64_t idlesince, bool deep)
+static bool sleep_until_due(uint64_t delay, uint64_t idlesince, bool deep, bool offp)
 {
 	uint64_t now = nanotime(), until = now + delay, next;
 
@@ -357,6 +362,10 @@ static bool sleep_until_due(uint64_t delay, uint64_t idlesince, bool deep)
 			/* The M that polls sees to timers; there may be none for want of
 			 * threads. */
 			next = ld_sc(&sched.lastpoll) != 0 ? timers_next() : 0;
+			/* Nobody tells sysmon when one that blocks without a P comes back; more
+			 * of them than Ps must not run for long. */
+			if (offp && (next == 0 || next > now + OFFP_NS))
+				next = now + OFFP_NS;
 			if (next == 0)
 				notesleep(&sched.sysmonnote);
 			else if (next > now)
@@ -386,7 +395,7 @@ void sysmon(void)
 {
 	uint64_t delay = DELAY_MIN_NS, idlesince = 0;
 	int idle = 0;
-	bool early = false, deep = false;
+	bool early = false, deep = false, offp = false;
 
 	os_timerslack(TIMERSLACK_NS);
 	for (;;) {
@@ -403,7 +412,7 @@ void sysmon(void)
 		if (delay > DELAY_MAX_NS)
 			delay = DELAY_MAX_NS;
 		slept = sleep_until_due(early && delay > CHOOSE_EARLY_NS ? CHOOSE_EARLY_NS : delay,
-					idlesince, deep);
+					idlesince, deep, offp);
 		now = nanotime();
 		if (slept) {
 			idle = 0;
@@ -414,7 +423,7 @@ void sysmon(void)
 		else if (idlesince == 0)
 			idlesince = now;
 		idle = retakeall(now) ? 0 : idle + 1;
-		check_offp();
+		offp = check_offp();
 		deep = all_deep(now);
 		run_late(now, deep);
 		early = serve_early(now);

@@ -1,0 +1,178 @@
+/* L3, to its end: when nobody has anything to do, nobody does anything. Counted in the
+ * context switches that the kernel notes of each M. */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "host.h"
+#include "netpoll.h"
+#include "raw.h"
+#include "sched.h"
+
+enum { PARKED = 400, READERS = 400, SLEEPERS = 200 };
+
+static struct group grp;
+static ATOMIC(uint32_t) never, ready_to_watch, watched;
+static int fds[READERS][2];
+
+static void waits_for_word(void *arg)
+{
+	(void)arg;
+	add_sc(&ready_to_watch, 1);
+	while (ld_sc(&never) == 0)
+		futex_wait(&never, 0, (uint32_t)FUTEX_ANY, NULL, 0);
+	group_done(&grp);
+}
+
+static void waits_for_pipe(void *arg)
+{
+	int fd = fds[(uintptr_t)arg][0];
+	char c;
+
+	add_sc(&ready_to_watch, 1);
+	for (;;) {
+		uint32_t ticket = netpoll_ticket(fd, POLL_READ);
+		if (raw_read(fd, &c, 1) == 0)
+			break;
+		EXPECT_EQ(netpoll_wait(fd, POLL_READ, ticket, NULL), 0);
+	}
+	group_done(&grp);
+}
+
+static void waits_for_long(void *arg)
+{
+	(void)arg;
+	add_sc(&ready_to_watch, 1);
+	EXPECT_EQ(gosleep(1, now_ns() + 3600 * (uint64_t)1000 * MS), -RAW_EINTR);
+	group_done(&grp);
+}
+
+static ATOMIC(uint32_t) ticks;
+
+static void ticker(void *arg)
+{
+	uint64_t at = now_ns();
+
+	(void)arg;
+	while (!ld_sc(&never)) {
+		at += 1000 * (uint64_t)MS;
+		gosleep(1, at);
+		add_sc(&ticks, 1);
+	}
+	group_done(&grp);
+}
+
+/* ---- the watcher: a kernel thread that is no M ---- */
+struct seen {
+	long voluntary, nonvoluntary;
+	int threads;
+};
+
+static long number_after(const char *text, const char *name)
+{
+	const char *at = strstr(text, name);
+	return at ? atol(at + strlen(name)) : 0;
+}
+
+/* All Ms, sysmon's too. */
+static struct seen look(void)
+{
+	struct seen s = { 0, 0, 0 };
+
+	for (struct m *mp = ld_acq(&sched.allm); mp; mp = mp->alllink) {
+		char path[64], text[4096];
+		snprintf(path, sizeof(path), "/proc/self/task/%d/status", ld_rlx(&mp->tid));
+		EXPECT(os_readfile(path, text, sizeof(text)) > 0);
+		s.voluntary += number_after(text, "\nvoluntary_ctxt_switches:");
+		s.nonvoluntary += number_after(text, "\nnonvoluntary_ctxt_switches:");
+		s.threads++;
+	}
+	return s;
+}
+
+static struct seen before, after;
+static uint32_t ticks_seen;
+static unsigned watch_seconds;
+
+static void *watch(void *arg)
+{
+	uint32_t expected = (uint32_t)(uintptr_t)arg;
+
+	while (ld_sc(&ready_to_watch) != expected)
+		usleep(1000);
+	usleep(300 * 1000);
+	before = look();
+	ticks_seen = ld_sc(&ticks);
+	usleep(watch_seconds * 1000000);
+	after = look();
+	ticks_seen = ld_sc(&ticks) - ticks_seen;
+	st_sc(&watched, 1);
+	futex_wake(&watched, 1, (uint32_t)FUTEX_ANY, 0);
+	return NULL;
+}
+
+/* What all Ms did while the watcher watched. */
+static long switches_while_idle(int procs, bool with_ticker)
+{
+	struct g *sleepers[SLEEPERS];
+
+	watch_seconds = getenv("HEDDLE_STRESS_SECONDS") ? 10 : 3;
+	for (int i = 0; i < READERS; i++)
+		raw_pipe(fds[i], RAW_NONBLOCK);
+	start(procs);
+	watcher(watch, (void *)(uintptr_t)(PARKED + READERS + SLEEPERS));
+	grp.left = PARKED + READERS + SLEEPERS + (with_ticker ? 1 : 0);
+	for (int i = 0; i < PARKED; i++)
+		go(waits_for_word, NULL);
+	for (uintptr_t i = 0; i < READERS; i++)
+		go(waits_for_pipe, (void *)i);
+	for (int i = 0; i < SLEEPERS; i++)
+		sleepers[i] = go(waits_for_long, NULL);
+	if (with_ticker)
+		go(ticker, NULL);
+	while (!ld_sc(&watched))
+		futex_wait(&watched, 0, (uint32_t)FUTEX_ANY, NULL, 0);
+	test_say("  %lld threads, %lld s: %lld voluntary and %lld other switches",
+		 (long long)after.threads, (long long)watch_seconds,
+		 (long long)(after.voluntary - before.voluntary),
+		 (long long)(after.nonvoluntary - before.nonvoluntary));
+	EXPECT_EQ(before.threads, after.threads);
+
+	/* And all of them can still be woken. */
+	st_sc(&never, 1);
+	futex_wake(&never, FUTEX_ANY, (uint32_t)FUTEX_ANY, 0);
+	for (int i = 0; i < READERS; i++)
+		raw_close(fds[i][1]);
+	for (int i = 0; i < SLEEPERS; i++)
+		EXPECT(gointerrupt(sleepers[i]));
+	group_wait(&grp);
+	return after.voluntary - before.voluntary + after.nonvoluntary - before.nonvoluntary;
+}
+
+TEST(an_idle_process_makes_no_wakeup)
+{
+	EXPECT_EQ(switches_while_idle(2, false), 0);
+}
+
+TEST(an_idle_process_of_one_p_makes_no_wakeup)
+{
+	EXPECT_EQ(switches_while_idle(1, false), 0);
+}
+
+TEST(an_idle_process_of_many_ps_makes_no_wakeup)
+{
+	EXPECT_EQ(switches_while_idle(64, false), 0);
+}
+
+TEST(one_who_sleeps_a_second_at_a_time_wakes_nobody_else)
+{
+	long n = switches_while_idle(2, true);
+
+	EXPECT(ticks_seen > 0);
+	test_say("  %lld switches for each of %lld times that it woke", (long long)n / ticks_seen,
+		 (long long)ticks_seen);
+	/* Its M, sysmon's round, and what they find on the way. */
+	EXPECT(n <= 16 * (long)ticks_seen);
+}

@@ -1,0 +1,444 @@
+/* What sysmon sees to: Ps of Ms that block, timers behind hogs, its own sleep, its line. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "host.h"
+#include "raw.h"
+#include "sched.h"
+
+static struct group grp;
+static ATOMIC(uint32_t) stop;
+
+static void hog(void *arg)
+{
+	(void)arg;
+	while (!ld_rlx(&stop))
+		;
+	group_done(&grp);
+}
+
+static struct stats summed(void)
+{
+	struct stats sum;
+	stats_sum(&sum);
+	return sum;
+}
+
+static bool no_signal(void)
+{
+	if (!can_preempt())
+		skipped("this build cannot stop a G by signal");
+	return !can_preempt();
+}
+
+/* ---- a P comes back from an M that blocks ---- */
+enum { ROUNDS = 40 };
+
+static int pipe_fd[2];
+static ATOMIC(uint64_t) blocked_at;
+static ATOMIC(uint32_t) answers;
+static uint64_t took[ROUNDS];
+
+/* Reads one byte in each round, which is only written once others have run. */
+static void blocks_unannounced(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < ROUNDS; i++) {
+		unsigned char c = 0;
+		st_sc(&blocked_at, now_ns());
+		EXPECT_EQ(raw_read(pipe_fd[0], &c, 1), 1);
+		EXPECT_EQ(c, i);
+		add_sc(&answers, 1);
+		gosched();
+	}
+	group_done(&grp);
+}
+
+static void blocks_announced(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < ROUNDS; i++) {
+		unsigned char c = 0;
+		st_sc(&blocked_at, now_ns());
+		entersyscall();
+		long n = raw_read(pipe_fd[0], &c, 1);
+		exitsyscall();
+		EXPECT_EQ(n, 1);
+		EXPECT_EQ(c, i);
+		add_sc(&answers, 1);
+		gosched();
+	}
+	group_done(&grp);
+}
+
+/* The caller and one that blocks share one P: the caller's turn comes when the P was taken. */
+static void others_run(void (*blocks)(void *), const char *what, uint64_t most_median)
+{
+	raw_pipe(pipe_fd, 0);
+	start(1);
+	grp.left = 1;
+	go(blocks, NULL);
+	for (int i = 0; i < ROUNDS; i++) {
+		unsigned char c = (unsigned char)i;
+		uint64_t at;
+		while ((at = ld_sc(&blocked_at)) == 0)
+			gosched();
+		took[i] = now_ns() - at;
+		EXPECT_EQ(ld_sc(&answers), i);
+		st_sc(&blocked_at, 0);
+		EXPECT_EQ(raw_write(pipe_fd[1], &c, 1), 1);
+		/* It comes back without a P and wins ours when we sleep. */
+		while (ld_sc(&answers) != (uint32_t)i + 1)
+			sleep_ns(1 * MS / 10);
+	}
+	group_wait(&grp);
+	say_spread(what, took, ROUNDS);
+	EXPECT(took[ROUNDS / 2] < most_median);
+	EXPECT(took[ROUNDS - 1] < 300 * MS);
+}
+
+TEST(an_unannounced_block_does_not_hold_its_p)
+{
+	others_run(blocks_unannounced, "P retaken from an unannounced block after", 20 * MS);
+	EXPECT(summed().retakeblock > 0);
+}
+
+TEST(an_announced_block_does_not_hold_its_p)
+{
+	others_run(blocks_announced, "P retaken from an announced call after", 15 * MS);
+	EXPECT(summed().retakecall > 0);
+}
+
+/* ---- it comes back while the only P is busy ---- */
+static void comes_back(void *arg)
+{
+	uint64_t *sum = arg;
+
+	for (int i = 0; i < 20; i++) {
+		unsigned char c = 0;
+		EXPECT_EQ(raw_read(pipe_fd[0], &c, 1), 1);
+		*sum += c;
+		if (i % 2)
+			goyield();
+		else
+			sleep_ns(1 * MS);
+	}
+	group_done(&grp);
+}
+
+TEST(one_that_comes_back_to_a_busy_p_queues_for_it)
+{
+	uint64_t sum = 0;
+
+	if (no_signal())
+		return;
+	raw_pipe(pipe_fd, 0);
+	start(1);
+	grp.left = 2;
+	go(hog, NULL);
+	go(comes_back, &sum);
+	for (int i = 0; i < 20; i++) {
+		unsigned char c = (unsigned char)i;
+		sleep_ns(5 * MS);
+		EXPECT_EQ(raw_write(pipe_fd[1], &c, 1), 1);
+	}
+	while (ld_sc(&grp.left) > 1)
+		sleep_ns(5 * MS);
+	st_rlx(&stop, 1);
+	group_wait(&grp);
+	EXPECT_EQ(sum, 190);
+}
+
+/* ---- calls so short that sysmon never sees one twice ---- */
+static void many_calls(void *arg)
+{
+	uint64_t us = (uintptr_t)arg;
+
+	while (!ld_rlx(&stop)) {
+		uint64_t until = now_ns() + us * US;
+		entersyscall();
+		/* Stands for a file's read: the kernel thread is busy, or asleep. */
+		if (us >= 1000)
+			raw_sleep(us * US);
+		else
+			while (now_ns() < until)
+				;
+		exitsyscall();
+	}
+	group_done(&grp);
+}
+
+/* Beside a G that is nearly always in short announced calls, on its P, others have turns. */
+static void turns_beside_calls(uintptr_t us)
+{
+	uint64_t t;
+
+	start(1);
+	grp.left = 1;
+	go(many_calls, (void *)us);
+	for (int i = 0; i < ROUNDS; i++) {
+		/* Until sysmon looks every 10 ms only. */
+		t = now_ns();
+		burn_ns(20 * MS);
+		gosched();
+		took[i] = now_ns() - t - 20 * MS;
+	}
+	st_rlx(&stop, 1);
+	group_wait(&grp);
+	say_spread("turns beside one that makes calls come after", took, ROUNDS);
+	EXPECT(took[ROUNDS / 2] < 40 * MS);
+	EXPECT(took[ROUNDS - 1] < 400 * MS);
+}
+
+TEST(calls_of_five_microseconds_do_not_keep_a_p)
+{
+	turns_beside_calls(5);
+}
+
+TEST(calls_of_fifty_microseconds_do_not_keep_a_p)
+{
+	turns_beside_calls(50);
+}
+
+TEST(calls_of_three_milliseconds_do_not_keep_a_p)
+{
+	turns_beside_calls(3000);
+}
+
+/* ---- timers behind hogs ---- */
+enum { NAPS = 500 };
+
+static uint64_t late[NAPS];
+
+static void napper(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < NAPS; i++) {
+		uint64_t due = now_ns() + 1 * MS;
+		EXPECT_EQ(gosleep(1, due), 0);
+		late[i] = now_ns() - due;
+	}
+	group_done(&grp);
+}
+
+static ATOMIC(uint64_t) worked;
+
+/* Counts what it gets done. */
+static void worker(void *arg)
+{
+	(void)arg;
+	while (!ld_rlx(&stop)) {
+		for (int i = 0; i < 1000; i++)
+			__asm__ volatile("");
+		add_rlx(&worked, 1);
+	}
+	group_done(&grp);
+}
+
+/* What hogs get done in so many ms. */
+static uint64_t work_in(uint64_t ms)
+{
+	uint64_t before = ld_rlx(&worked), t = now_ns();
+
+	sleep_ns(ms * MS);
+	return (ld_rlx(&worked) - before) * 1000 / ((now_ns() - t) / US);
+}
+
+static void served_early(int procs)
+{
+	start(procs);
+	grp.left = (uint32_t)procs + 1;
+	for (int i = 0; i < procs; i++)
+		go(worker, NULL);
+	uint64_t alone = work_in(400);
+	go(napper, NULL);
+	uint64_t beside = work_in(400);
+	while (ld_sc(&grp.left) > (uint32_t)procs)
+		sleep_ns(10 * MS);
+	st_rlx(&stop, 1);
+	group_wait(&grp);
+	say_spread("a sleeper of 1 ms beside hogs is late by", late, NAPS);
+	test_say("  the hogs did %lld percent of what they do alone",
+		 (long long)(beside * 100 / alone));
+	EXPECT(late[NAPS / 2] < 3 * MS);
+	EXPECT(late[NAPS * 99 / 100] < 10 * MS);
+	EXPECT(beside * 100 / alone > 50);
+}
+
+TEST(a_sleeper_is_served_beside_a_hog)
+{
+	if (!no_signal())
+		served_early(1);
+}
+
+TEST(a_sleeper_is_served_beside_as_many_hogs_as_ps)
+{
+	if (!no_signal())
+		served_early(2);
+}
+
+/* ---- without a P ---- */
+enum { BURNERS = 6 };
+
+static ATOMIC(uint32_t) waiting;
+static struct g *burners[BURNERS];
+
+/* Blocks unannounced until it is told, then computes without a call of the core. */
+static void burner(void *arg)
+{
+	unsigned char c;
+
+	(void)arg;
+	add_sc(&waiting, 1);
+	EXPECT_EQ(raw_read(pipe_fd[0], &c, 1), 1);
+	while (!ld_rlx(&stop))
+		;
+	group_done(&grp);
+}
+
+static int without_p(void)
+{
+	int n = 0;
+	for (int i = 0; i < BURNERS; i++)
+		n += (ld_acq(&burners[i]->status) & ~(uint32_t)GCLAIM) == GOFFP;
+	return n;
+}
+
+/* A kernel thread that is no M: it sees what sysmon does while every G waits. */
+static ATOMIC(uint32_t) done;
+static uint64_t settled;
+static bool slept_deeply;
+
+static bool wait_for_deep_sleep(void)
+{
+	for (int i = 0; i < 2000; i++) {
+		if (ld_sc(&sched.sysmonwait))
+			return true;
+		usleep(1000);
+	}
+	return false;
+}
+
+static void *release_burners(void *arg)
+{
+	char bytes[BURNERS] = { 0 };
+
+	(void)arg;
+	while (ld_sc(&waiting) != BURNERS || without_p() != BURNERS)
+		usleep(1000);
+	slept_deeply = wait_for_deep_sleep();
+	uint64_t t = now_ns();
+	EXPECT_EQ(write(pipe_fd[1], bytes, BURNERS), BURNERS);
+	usleep(1000);
+	while (without_p() != 0 && now_ns() - t < 1000 * (uint64_t)MS)
+		usleep(1000);
+	settled = now_ns() - t;
+	st_sc(&done, 1);
+	futex_wake(&done, 1, (uint32_t)FUTEX_ANY, 0);
+	return NULL;
+}
+
+static void alone_again(bool busy)
+{
+
+	raw_pipe(pipe_fd, 0);
+	start(2);
+	/* From here on the caller's errno and its like are on an FS base of its own. */
+	watcher(release_burners, NULL);
+	grp.left = BURNERS + (busy ? 2 : 0);
+	for (int i = 0; i < BURNERS; i++)
+		burners[i] = go(burner, NULL);
+	for (int i = 0; i < 2 && busy; i++)
+		go(hog, NULL);
+	while (!ld_sc(&done))
+		futex_wait(&done, 0, (uint32_t)FUTEX_ANY, NULL, 0);
+	st_rlx(&stop, 1);
+	group_wait(&grp);
+	test_say("  no G ran without a P after %lld us%s", (long long)settled / US,
+		 slept_deeply ? "; sysmon had been asleep" : "");
+	EXPECT(settled < 300 * MS);
+}
+
+TEST(those_who_come_back_and_compute_soon_have_a_p_or_queue)
+{
+	if (!no_signal())
+		alone_again(true);
+}
+
+TEST(those_who_come_back_and_compute_wake_sysmon_from_its_deep_sleep)
+{
+	if (!no_signal())
+		alone_again(false);
+}
+
+/* ---- sleep ---- */
+static void *look_at_sysmon(void *arg)
+{
+	(void)arg;
+	slept_deeply = wait_for_deep_sleep();
+	st_sc(&done, 1);
+	futex_wake(&done, 1, (uint32_t)FUTEX_ANY, 0);
+	return NULL;
+}
+
+TEST(sysmon_sleeps_deeply_when_every_p_is_idle_and_wakes_when_one_is_not)
+{
+
+	start(2);
+	watcher(look_at_sysmon, NULL);
+	while (!ld_sc(&done))
+		futex_wait(&done, 0, (uint32_t)FUTEX_ANY, NULL, 0);
+	EXPECT(slept_deeply);
+	EXPECT_EQ(ld_sc(&sched.sysmonwait), 0);
+	/* And keeps its promises again. */
+	raw_pipe(pipe_fd, 0);
+	grp.left = 1;
+	go(blocks_unannounced, NULL);
+	for (int i = 0; i < ROUNDS; i++) {
+		unsigned char c = (unsigned char)i;
+		EXPECT_EQ(raw_write(pipe_fd[1], &c, 1), 1);
+	}
+	group_wait(&grp);
+}
+
+/* ---- its line ---- */
+static void trace_often(struct core_config *config)
+{
+	config->schedtrace = 20;
+}
+
+TEST(a_line_of_schedtrace_comes_every_so_often)
+{
+	static char text[65536];
+	int lines = 0, fd[2];
+
+	EXPECT_EQ(pipe2(fd, O_NONBLOCK), 0);
+	EXPECT_EQ(dup2(fd[1], 2), 2);
+	start_with(3, trace_often);
+	sleep_ns(500 * MS);
+	long n = raw_read(fd[0], text, sizeof(text) - 1);
+	EXPECT(n > 0);
+	for (char *line = text, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+		unsigned long long ms;
+		int procs, idle, threads, spinning, needspinning, idlethreads, runqueue, at = 0;
+		*end = 0;
+		EXPECT_EQ(
+			sscanf(line,
+			       "SCHED %llums: gomaxprocs=%d idleprocs=%d threads=%d spinningthreads=%d"
+			       " needspinning=%d idlethreads=%d runqueue=%d [ %n",
+			       &ms, &procs, &idle, &threads, &spinning, &needspinning, &idlethreads,
+			       &runqueue, &at),
+			8);
+		EXPECT(at > 0);
+		EXPECT_EQ(procs, 3);
+		EXPECT(idle >= 0 && idle <= 3 && threads >= 2);
+		EXPECT(strstr(line, "schedticks=[ ") != NULL);
+		lines++;
+	}
+	test_say("  %lld lines in 500 ms; one each 20 ms was asked for", (long long)lines);
+	EXPECT(lines >= 12 && lines <= 26);
+}
