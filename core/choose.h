@@ -30,7 +30,7 @@ static inline uint32_t choose_below(struct m *mp, uint32_t n)
 	return (uint32_t)((choose_random(mp) >> 32) * n >> 32);
 }
 
-/* I4: half, rounded up. */
+/* WS_I4: half, rounded up. */
 static inline uint32_t choose_stealamount(uint32_t queued)
 {
 	return queued - queued / 2;
@@ -45,20 +45,20 @@ static inline int32_t choose_globalshare(int32_t size, int32_t max)
 	return n < max ? n : max;
 }
 
-/* True if this slice begins with the global queue. */
+/* WS_L4, WS_F3: true if this slice begins with the global queue. */
 static inline bool choose_globalfirst(const struct p *pp)
 {
 	return ld_rlx(&pp->schedtick) % CHOOSE_GLOBAL_TICK == 0 && ld_rlx(&sched.runqsize) > 0;
 }
 
-/* 003 M7's entry check: half of the busy Ps search at most. */
+/* GMP_M7: half of the busy Ps search at most. */
 static inline bool choose_spin(void)
 {
 	int32_t busy = ld_rlx(&sched.gomaxprocs) - ld_rlx(&sched.npidle);
 	return 2 * ld_rlx(&sched.nmspinning) < busy;
 }
 
-/* The order in which a thief visits all Ps: from a random start in random strides that
+/* WS_F1: the order in which a thief visits all Ps: from a random start in random strides that
  * are coprime to their number, so that each is seen once. */
 struct stealorder {
 	uint32_t n, at, stride, left;

@@ -237,6 +237,8 @@ int newproc(void (*fn)(void *), void *arg, size_t stacksize, struct g **out)
 	if (out)
 		*out = gp;
 	if (!mp) {
+		add_rlx(&sched.nopstats.created, 1);
+		add_rlx(&sched.nopstats.recycled, recycled);
 		/* As if it had been waiting. */
 		st_rlx(&gp->status, GWAITING);
 		injectready(gp);

@@ -136,6 +136,7 @@ void core_mstart(struct m *mp, uintptr_t lo, uintptr_t hi)
 		sysmon();
 	acquirep(mp, mp->nextp);
 	mp->nextp = NULL;
+	count(mp->p, mstarts);
 	schedule(mp);
 }
 
@@ -197,6 +198,7 @@ void stopm(struct m *mp)
 	acquirep(mp, mp->nextp);
 	mp->nextp = NULL;
 	count(mp->p, mstops);
+	count(mp->p, mstarts);
 }
 
 /* Hands pp to the sleeping M of a locked G at the head part of the global queue, if there is

@@ -1,9 +1,9 @@
 /* Entering and leaving the core on a G, announced system calls, and winning back a P.
- * All of it is one protocol on the G's status word: HACKING.md, "The claim". */
+ * All of it is one protocol on the G's status word: HACKING.md, "The claim" (GMP_G1). */
 #include "core.h"
 #include "sched.h"
 
-/* A taker holds the claim for a dozen instructions; only if the kernel takes the cpu
+/* GMP_G6. A taker holds the claim for a dozen instructions; only if the kernel takes the cpu
  * from it is it worth giving ours up. */
 static void claim_wait(struct g *gp, uint32_t status)
 {

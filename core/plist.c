@@ -90,7 +90,7 @@ struct p *pidlegetspinning_locked(void)
 {
 	struct p *pp = pidleget_locked();
 
-	/* I5: the M that is about to give up the P we could not get has looked already, and
+	/* WS_I5: the M that is about to give up the P we could not get has looked already, and
 	 * is no spinner, so it would not look again. Under the same lock, or in wakep's
 	 * short cut, it sees this. */
 	if (!pp)

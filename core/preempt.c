@@ -1,4 +1,4 @@
-/* Taking the cpu from a G that does not give it: signal 32 to an M that burns cpu, and
+/* WS_F2. Taking the cpu from a G that does not give it: signal 32 to an M that burns cpu, and
  * the handler that carries the G away. Owns the deny list and the pool of frame buffers.
  *
  * The handler runs on the M's signal stack. It acts only if it wins the G's status word

@@ -1,6 +1,11 @@
 /* The local run queue: a ring of 256 that its owner fills at the tail and empties at the
  * head, from whose head thieves take, and the runnext slot before it.
  *
+ * Only the owner moves the tail (WS_I3, GMP_R2), anyone the head, by CAS (GMP_R3); the release
+ * of the tail and the acquires of it carry what was written before a put to whoever gets the
+ * G (GMP_R4). The owner's put waits for no thief (WS_S4), and of thieves that collide one
+ * succeeds (WS_S5).
+ *
  * Owns the indices. Compiles against modelled atomics too (tests/model): all shared
  * words go through atomic.h, all else it calls is declared in sched.h. */
 #include "sched.h"
@@ -137,7 +142,7 @@ uint32_t runqgrab(struct p *victim, struct p *to, uint32_t to_at, bool stealnext
 			struct g *next;
 			if (!stealnext || !(next = ld_rlx(&victim->runnext)))
 				return 0;
-			/* I8: it was readied a moment ago, by a G that is about to wait for it
+			/* WS_I8: it was readied a moment ago, by a G that is about to wait for it
 			 * or to run on; taking it at once would send the pair back and forth
 			 * between two Ps. */
 			if (steal_backoff(victim, next))

@@ -23,13 +23,13 @@ void resetspinning(struct m *mp)
 	st_rlx(&mp->spinning, false);
 	before = add_sc(&sched.nmspinning, -1);
 	CHECK(WS_I6, before > 0);
-	/* I5: we were perhaps the only one looking, and submitters relied on us. */
+	/* WS_I5: we were perhaps the only one looking, and submitters relied on us. */
 	wakep(mp);
 }
 
-/* I5. The caller queued a G, and then did something sequentially consistent (an exchange
- * of runnext): so either we see here that nobody looks, or the spinner that
- * dropped its mark sees the G.
+/* WS_L1, by WS_I5. The caller queued a G, and then did something sequentially consistent (an
+ * exchange of runnext): so either we see here that nobody looks, or the spinner that dropped its
+ * mark sees the G.
  *
  * mp holds a P, or is NULL for callers that hold none. */
 void wakep(struct m *mp)
@@ -69,6 +69,7 @@ void wakep_global(struct m *mp)
 	wakep(mp);
 }
 
+/* WS_F4: a G in runnext waits so long at most for an owner that runs on. */
 bool steal_backoff(struct p *victim, struct g *next)
 {
 	struct m *mp = ld_rlx(&victim->m);
@@ -178,7 +179,7 @@ static struct g *take_global(struct m *mp, int32_t max)
 	return gp;
 }
 
-/* The I5 dance: drop the mark, full fence, look once more; in that order. Else
+/* The WS_I5 dance: drop the mark, full fence, look once more; in that order. Else
  *   we look and find nothing       they queue a G, see a spinner, wake nobody
  *   we drop the mark and sleep     and the G waits for ever.
  * Returns true if mp has a P again and must look; *gp is set if it was found already. */
@@ -275,6 +276,8 @@ static bool poll_blocking(struct m *mp, struct g **gp, uint64_t until, bool was_
 	return true;
 }
 
+/* WS_L3: every way through ends with a G or in stopm, where only a wake-up leads back to the
+ * top. */
 struct g *findrunnable(struct m *mp, bool *inherit, bool *wake)
 {
 	struct g *gp;

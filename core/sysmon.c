@@ -1,4 +1,4 @@
-/* The monitor: a kernel thread without a P that keeps the promises nobody else can (L2):
+/* The monitor: a kernel thread without a P that keeps the promises nobody else can (WS_L2):
  * it retakes Ps from Ms that block, stops slices that are over, runs timers and polls when
  * every P is deep in a slice, and starts an M when work waits and nobody looks.
  *
@@ -53,6 +53,7 @@ static bool retake(struct p *pp, uint32_t from, uint32_t to)
 	return true;
 }
 
+/* GMP_P3: from here on, and not before, the P of a call is somebody else's. */
 bool retakesyscall(struct p *pp)
 {
 	if (!retake(pp, GSYSCALL, GSYSCALLNOP))
@@ -62,6 +63,7 @@ bool retakesyscall(struct p *pp)
 	return true;
 }
 
+/* GMP_M5 */
 bool retakeblocked(struct p *pp)
 {
 	struct m *mp = ld_acq(&pp->m);
@@ -280,7 +282,7 @@ static bool serve_early(uint64_t now)
 	return ld_rlx(&sched.early) > 0;
 }
 
-/* What timers are overdue, and what the network has for us, when no P sees to it. */
+/* WS_F5: what timers are overdue, and what the network has for us, when no P sees to it. */
 static void run_late(uint64_t now, bool deep)
 {
 	static uint64_t lastverify;

@@ -140,32 +140,38 @@ static int look_at_object(struct dl_phdr_info *info, size_t size, void *arg)
 	return 0;
 }
 
-void start_with(int procs, void (*fn)(struct core_config *))
+void configure(struct core_config *config, int procs)
 {
-	char number[16];
-	struct core_config config = {
-		.seed = test_seed(),
-		.preempt = true,
-		.debuglevel = 1,
-		.gomaxprocs = number,
-	};
+	static char number[16];
 	char *p = number + sizeof(number) - 1;
 
-	*p = 0;
 	do
 		*--p = (char)('0' + procs % 10);
 	while (procs /= 10);
-	config.gomaxprocs = p;
-	own_stack(&config.stacklo, &config.stackhi);
+	*config = (struct core_config){
+		.seed = test_seed(),
+		.preempt = true,
+		.debuglevel = 1,
+		.gomaxprocs = p,
+	};
+	own_stack(&config->stacklo, &config->stackhi);
+	tls_below = 0;
 	dl_iterate_phdr(look_at_object, NULL);
 	if (SAN_ASYNC_PREEMPT)
-		config.tls = (tls_below + 63) & ~(size_t)63;
+		config->tls = (tls_below + 63) & ~(size_t)63;
 	else
-		config.newosproc = thread_start;
+		config->newosproc = thread_start;
 	if (getenv("HEDDLE_DEBUG"))
-		config.debuglevel = atoi(getenv("HEDDLE_DEBUG"));
+		config->debuglevel = atoi(getenv("HEDDLE_DEBUG"));
 	if (getenv("HEDDLE_SCHEDTRACE"))
-		config.schedtrace = (uint32_t)atoi(getenv("HEDDLE_SCHEDTRACE"));
+		config->schedtrace = (uint32_t)atoi(getenv("HEDDLE_SCHEDTRACE"));
+}
+
+void start_with(int procs, void (*fn)(struct core_config *))
+{
+	struct core_config config;
+
+	configure(&config, procs);
 	if (fn)
 		fn(&config);
 	EXPECT_EQ(core_init(&config), 0);

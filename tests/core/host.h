@@ -19,6 +19,9 @@ enum { SMALL_STACK = 32 * 1024 };
 void start(int procs);
 void start_with(int procs, void (*fn)(struct core_config *));
 
+/* configure: what start would give to core_init. */
+void configure(struct core_config *config, int procs);
+
 /* without_sysmon, without_preemption: for start_with. Without sysmon nobody makes up for a
  * wake-up that was forgotten, so a test of one hangs instead of being late; and nobody
  * takes a P away. */

@@ -19,8 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "os.h"
 #include "../test.h"
+#include "os.h"
 
 enum {
 	PAGE = 4096,

@@ -1,0 +1,391 @@
+/* Announced system calls: a long one gives its P away, a short one keeps it, and whoever
+ * comes back gets his old P, another, or queues. The calls end when another side says so. */
+#include <pthread.h>
+#include <unistd.h>
+
+#include "host.h"
+#include "sched.h"
+#include "syscall.h"
+
+enum { MS = 1000 * 1000 };
+
+static struct group grp;
+static ATOMIC(uint32_t) ran;
+static ATOMIC(bool) stop;
+static int pipefd[2];
+
+static void read_one(void)
+{
+	char c;
+	EXPECT_EQ(arch_syscall3(__NR_read, pipefd[0], (long)&c, 1), 1);
+}
+
+static void write_one(void)
+{
+	EXPECT_EQ(arch_syscall3(__NR_write, pipefd[1], (long)"x", 1), 1);
+}
+
+static void nap(int64_t ns)
+{
+	int64_t ts[2] = { 0, ns };
+	arch_syscall3(__NR_nanosleep, (long)ts, 0, 0);
+}
+
+static struct stats stats(void)
+{
+	struct stats s;
+	stats_sum(&s);
+	return s;
+}
+
+static void read_announced(void *arg)
+{
+	(void)arg;
+	entersyscall();
+	read_one();
+	exitsyscall();
+	add_rlx(&ran, 1);
+	group_done(&grp);
+}
+
+static void until_status(struct g *gp, uint32_t status)
+{
+	while (ld_acq(&gp->status) != status)
+		os_yield();
+}
+
+/* The call can not end before we ran. */
+TEST(a_long_call_gives_its_p_away)
+{
+	start(1);
+	EXPECT_EQ(pipe(pipefd), 0);
+	for (int i = 0; i < 100; i++) {
+		grp.left = 1;
+		struct g *gp = go(read_announced, NULL);
+		while (ld_acq(&gp->status) != GSYSCALLNOP)
+			gosched();
+		write_one();
+		group_wait(&grp);
+	}
+	EXPECT(stats().retakecall >= 100);
+}
+
+static void write_announced(void *arg)
+{
+	(void)arg;
+	entersyscall();
+	write_one();
+	exitsyscall();
+	group_done(&grp);
+}
+
+TEST(two_calls_on_one_p_wait_for_each_other)
+{
+	start(1);
+	EXPECT_EQ(pipe(pipefd), 0);
+	for (int i = 0; i < 300; i++) {
+		grp.left = 2;
+		go(write_announced, NULL);
+		go(read_announced, NULL);
+		group_wait(&grp);
+	}
+}
+
+TEST(a_short_call_keeps_its_p)
+{
+	enum { CALLS = 100000 };
+	struct stats before;
+	struct g *gp;
+	struct p *pp;
+
+	start(2);
+	before = stats();
+	for (int i = 0; i < CALLS; i++) {
+		entersyscall();
+		arch_syscall3(__NR_getppid, 0, 0, 0);
+		exitsyscall();
+	}
+	/* Now and then the kernel takes the cpu from us for a whole slice. */
+	EXPECT(stats().retakecall - before.retakecall < CALLS / 1000);
+	EXPECT(stats().syscallslow - before.syscallslow < CALLS / 1000);
+
+	/* Meanwhile it is wired to its M, and not idle. */
+	gp = getg();
+	entersyscall();
+	pp = ld_rlx(&gp->m->p);
+	if (pp) {
+		uint32_t status = ld_rlx(&pp->status);
+		uint64_t idle = ld_rlx(&sched.idlepmask[0]) >> pp->id & 1;
+		/* Unless it was claimed just then. */
+		if (ld_acq(&gp->status) == GSYSCALL) {
+			EXPECT_EQ(status, PRUNNING);
+			EXPECT_EQ(idle, 0);
+		}
+	}
+	exitsyscall();
+}
+
+TEST(a_call_within_a_slice_keeps_its_p_while_nobody_wants_it)
+{
+	enum { CALLS = 50 };
+	struct stats before;
+
+	start(2);
+	before = stats();
+	for (int i = 0; i < CALLS; i++) {
+		entersyscall();
+		nap(MS);
+		exitsyscall();
+	}
+	/* Some may last longer than a slice, when other processes run. */
+	EXPECT(stats().retakecall - before.retakecall < CALLS / 2);
+}
+
+TEST(without_a_taker_a_call_of_any_length_keeps_its_p)
+{
+	struct p *pp;
+	struct g *gp;
+
+	start_with(2, without_sysmon);
+	gp = getg();
+	for (int i = 0; i < 20; i++) {
+		pp = gp->m->p;
+		entersyscall();
+		EXPECT_EQ(ld_acq(&gp->status), GSYSCALL);
+		nap(MS);
+		EXPECT(ld_rlx(&pp->m) == gp->m && ld_rlx(&gp->m->p) == pp);
+		EXPECT_EQ(ld_rlx(&pp->status), PRUNNING);
+		EXPECT_EQ(ld_rlx(&sched.idlepmask[0]) >> pp->id & 1, 0);
+		exitsyscall();
+		EXPECT_EQ(ld_acq(&gp->status), GRUNNING);
+		EXPECT(gp->m->p == pp);
+	}
+	EXPECT_EQ(stats().retakecall, 0);
+	EXPECT_EQ(stats().syscallslow, 0);
+}
+
+/* ---- coming back ---- */
+
+enum { PS = 4, RETURNS = 30 };
+
+static ATOMIC(uint32_t) calls;
+
+static void until_idle(int32_t n)
+{
+	while (ld_sc(&sched.npidle) != n || ld_sc(&sched.nmspinning) != 0)
+		os_yield();
+}
+
+/* A G that has a P till it is told. */
+struct holder {
+	ATOMIC(struct p *) p;
+	ATOMIC(bool) go;
+};
+
+static void hold(void *arg)
+{
+	struct holder *h = arg;
+
+	st_rel(&h->p, ld_rlx(&getg()->m->p));
+	while (!ld_acq(&h->go))
+		os_yield();
+}
+
+/* Uses two Ps at once, and that of the caller, if it is one of them, no longer than the
+ * other: so it is not the first on the idle list. */
+static void shuffle_ps(struct p *of_caller)
+{
+	struct holder h[2] = { { NULL, false }, { NULL, false } };
+
+	for (int i = 0; i < 2; i++)
+		EXPECT_EQ(newproc(hold, &h[i], SMALL_STACK, NULL), 0);
+	for (int i = 0; i < 2; i++)
+		while (!ld_acq(&h[i].p))
+			os_yield();
+	int first = ld_rlx(&h[0].p) == of_caller ? 0 : 1;
+	st_rel(&h[first].go, true);
+	until_idle(PS - 1);
+	st_rel(&h[1 - first].go, true);
+	until_idle(PS);
+}
+
+struct returns {
+	struct g *caller;
+	ATOMIC(struct p *) p;
+};
+
+/* Ends each call of that G once its P has been taken and is idle, as all others are. */
+static void *end_calls_when_all_is_idle(void *arg)
+{
+	struct returns *r = arg;
+
+	for (uint32_t i = 1; i <= RETURNS; i++) {
+		while (ld_acq(&calls) != i)
+			os_yield();
+		until_status(r->caller, GSYSCALLNOP);
+		until_idle(PS);
+		shuffle_ps(ld_rlx(&r->p));
+		EXPECT_EQ(write(pipefd[1], "x", 1), 1);
+	}
+	return NULL;
+}
+
+TEST(who_comes_back_gets_his_old_p)
+{
+	struct returns r = { NULL, NULL };
+	pthread_t thread;
+
+	start_with(PS, without_preemption);
+	EXPECT_EQ(pipe(pipefd), 0);
+	r.caller = getg();
+	pthread_create(&thread, NULL, end_calls_when_all_is_idle, &r);
+	for (uint32_t i = 0; i < RETURNS; i++) {
+		struct p *pp;
+		int32_t tid;
+		uint64_t slow;
+
+		/* Begins with a P of its own, whatever the last round left. */
+		sleep_ns(1000);
+		pp = ld_rlx(&r.caller->m->p);
+		tid = kernel_tid();
+		slow = stats().syscallslow;
+		st_rlx(&r.p, pp);
+		entersyscall();
+		st_rel(&calls, i + 1);
+		read_one();
+		exitsyscall();
+		/* And its kernel thread, for it never left it. */
+		EXPECT(ld_rlx(&r.caller->m->p) == pp);
+		EXPECT_EQ(kernel_tid(), tid);
+		EXPECT_EQ(stats().syscallslow, slow + 1);
+	}
+	pthread_join(thread, NULL);
+}
+
+TEST(who_comes_back_to_find_all_ps_busy_queues)
+{
+	struct g *gp;
+
+	start_with(1, without_preemption);
+	EXPECT_EQ(pipe(pipefd), 0);
+	for (int i = 0; i < 50; i++) {
+		ran = 0;
+		grp.left = 1;
+		gp = go(read_announced, NULL);
+		while (ld_acq(&gp->status) != GSYSCALLNOP)
+			gosched();
+		write_one();
+		/* We hold the only P and do not give it up. */
+		while (ld_rlx(&sched.runqsize) != 1)
+			os_yield();
+		EXPECT_EQ(ld_rlx(&gp->status), GRUNNABLE);
+		EXPECT_EQ(ld_rlx(&ran), 0);
+		gosched();
+		EXPECT_EQ(ld_rlx(&ran), 1);
+	}
+}
+
+/* ---- many ---- */
+
+TEST(a_thousand_gs_are_in_calls_at_once)
+{
+	/* ThreadSanitizer's threads are heavy. */
+	uint32_t n = can_preempt() ? 1000 : 200;
+	struct stats s;
+
+	start(2);
+	EXPECT_EQ(pipe(pipefd), 0);
+	grp.left = n;
+	for (uint32_t i = 0; i < n; i++)
+		go(read_announced, NULL);
+	/* All are in the kernel, or on their way, and none holds a P. */
+	for (struct g *gp = ld_acq(&sched.allg); gp; gp = gp->alllink)
+		while (gp != getg() && ld_acq(&gp->status) != GSYSCALLNOP)
+			gosched();
+	EXPECT_EQ(ld_rlx(&ran), 0);
+	for (uint32_t i = 0; i < n; i++)
+		write_one();
+	group_wait(&grp);
+	EXPECT_EQ(ld_rlx(&ran), n);
+	s = stats();
+	EXPECT(s.retakecall >= n);
+	EXPECT_EQ(s.syscallslow, n);
+}
+
+static void call_often(void *arg)
+{
+	uint64_t rng = (test_seed() + (uintptr_t)arg) | 1;
+
+	for (int i = 0; i < 200; i++) {
+		entersyscall();
+		if (random_below(&rng, 8) == 0)
+			nap(random_below(&rng, 200) * 1000);
+		else
+			arch_syscall3(__NR_getppid, 0, 0, 0);
+		exitsyscall();
+		if (random_below(&rng, 4) == 0)
+			gosched();
+		add_rlx(&ran, 1);
+	}
+	group_done(&grp);
+}
+
+TEST(calls_of_all_lengths_lose_nobody)
+{
+	enum { CALLERS = 50 };
+
+	start(3);
+	grp.left = CALLERS;
+	for (uintptr_t i = 0; i < CALLERS; i++)
+		go(call_often, (void *)i);
+	group_wait(&grp);
+	EXPECT_EQ(ld_rlx(&ran), 200 * CALLERS);
+	/* Every P is where it belongs. */
+	while (ld_sc(&sched.npidle) != 2)
+		os_yield();
+}
+
+static void call_then_spin(void *arg)
+{
+	for (int i = 0; i < 10; i++) {
+		entersyscall();
+		nap((int64_t)(uintptr_t)arg);
+		exitsyscall();
+	}
+	add_sc(&ran, 1);
+	while (!ld_rlx(&stop))
+		arch_relax();
+	group_done(&grp);
+}
+
+/* As Go's TestPreemptionAfterSyscall: a P that came back by whatever way is watched again. */
+static void spin_after_calls_of(int64_t ns)
+{
+	if (!can_preempt()) {
+		skipped("no preemption");
+		return;
+	}
+	start(1);
+	grp.left = 2;
+	for (int i = 0; i < 2; i++)
+		go(call_then_spin, (void *)(uintptr_t)ns);
+	while (ld_sc(&ran) != 2)
+		sleep_ns(MS);
+	st_rlx(&stop, true);
+	group_wait(&grp);
+}
+
+TEST(a_loop_after_calls_of_10_us_is_preempted)
+{
+	spin_after_calls_of(10 * 1000);
+}
+
+TEST(a_loop_after_calls_of_100_us_is_preempted)
+{
+	spin_after_calls_of(100 * 1000);
+}
+
+TEST(a_loop_after_calls_of_1_ms_is_preempted)
+{
+	spin_after_calls_of(MS);
+}
