@@ -98,8 +98,9 @@ struct g *runqget(struct p *pp, bool *inherit)
 	struct g *next = ld_rlx(&pp->runnext);
 
 	/* A thief may take runnext between the two, but only the owner fills it, so one
-	 * failure means that it is gone. */
-	if (next && cas_acq(&pp->runnext, next, NULL)) {
+	 * failure means that it is gone. Release: pairs with the look of runqempty(); who finds
+	 * nothing here must also see the G that was kicked out of here into the ring. */
+	if (next && cas_acqrel(&pp->runnext, next, NULL)) {
 		*inherit = true;
 		return next;
 	}

@@ -241,8 +241,9 @@ void wakenetpoller(uint64_t when);
 static inline uint64_t wait_begin(struct g *gp)
 {
 	uint64_t seq = (ld_rlx(&gp->wait) >> WAIT_BITS) + 1;
-	/* Relaxed: the lock under which the wait is published orders it. */
-	st_rlx(&gp->wait, seq << WAIT_BITS | WAIT_PENDING);
+	/* Release: pairs with the acquire in gointerrupt, which takes no lock. Who sees this wait
+	 * must not see the GWAITING of the one before. */
+	st_rel(&gp->wait, seq << WAIT_BITS | WAIT_PENDING);
 	return seq;
 }
 
