@@ -162,7 +162,7 @@ static void *count_under_lock(void *arg)
 	return NULL;
 }
 
-TEST(one_thread_at_a_time_holds_a_lock)
+static void exclusion(void)
 {
 	pthread_t threads[THREADS];
 
@@ -173,6 +173,18 @@ TEST(one_thread_at_a_time_holds_a_lock)
 	EXPECT_EQ(counter, THREADS * TURNS);
 	EXPECT_EQ(mutex.key, 0);
 	EXPECT_EQ(mutex.sleepers, 0);
+}
+
+TEST(one_thread_at_a_time_holds_a_lock)
+{
+	osinit();
+	exclusion();
+}
+
+/* Before osinit() the kernel refuses the barrier that sleepers want. */
+TEST(one_thread_at_a_time_holds_a_lock_without_membarrier)
+{
+	exclusion();
 }
 
 static int turns; /* under mutex */
@@ -188,7 +200,7 @@ static void *sleep_for_the_lock(void *arg)
 	return NULL;
 }
 
-TEST(who_sleeps_for_a_lock_is_woken_when_it_is_free)
+static void sleepers(void)
 {
 	pthread_t threads[THREADS];
 
@@ -205,6 +217,19 @@ TEST(who_sleeps_for_a_lock_is_woken_when_it_is_free)
 		pthread_join(threads[i], NULL);
 	EXPECT_EQ(turns, THREADS * 100);
 	EXPECT_EQ(mutex.sleepers, 0);
+}
+
+TEST(who_sleeps_for_a_lock_is_woken_when_it_is_free)
+{
+	osinit();
+	EXPECT(os_membarrier());
+	sleepers();
+}
+
+TEST(who_naps_for_a_lock_gets_it_when_it_is_free)
+{
+	EXPECT(!os_membarrier());
+	sleepers();
 }
 
 /* ---- notes ---- */

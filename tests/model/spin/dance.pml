@@ -7,14 +7,15 @@
  *           plist.c (pidleget, pidleput, needspinning), mstart.c (startm, stopm,
  *           handoffp), schedule.c (POST_YIELD, injectglist without a P).
  * Left out  timers and netpoll (sleep.pml), who may take a P (claim.pml), stop-the-world,
- *           wired Gs. A queue is a count of Gs; a thief takes one. A stay in sched.lock
+ *           wired Gs, and sysmon's look for forgotten work: the promise holds without it.
+ *           A queue is a count of Gs; a thief takes one. A stay in sched.lock
  *           is one step: of the words that are read without it, each stay writes one, or
  *           the order of its writes cannot be told. Memory is sequentially consistent:
  *           MUT_look_first is what a store buffer makes of a put that is only a release,
  *           MUT_recheck_first what it makes of such a decrement.
  *
- * Three Ms are all there may be: where the core would start a fourth, startm fails, as it
- * does at the limit (HEDDLE_MAXTHREADS). */
+ * There are three Ms. Where the core would start a fourth, startm waits for one; with LIMIT
+ * three are all there may be (HEDDLE_MAXTHREADS), and startm fails. */
 
 #ifndef NP
 #define NP 2
@@ -103,32 +104,37 @@ inline mget(to) {
 	fi
 }
 
-#ifdef MUT_limitforgets
-#define HAND_BACK(spin)
-#else
-/* No M to be had: give all back, and say so under the same lock, so that an M on its way
- * to sleep (stop, below) takes it up. */
+/* startm_failed, when no M is to be had: under the same lock that found none, all is given
+ * back, and needspinning tells an M that is on its way to sleep (step 12) to look. */
 #define HAND_BACK(spin) globq = globq + runq[pp]; runq[pp] = 0; pidleput(pp); \
 	needspinning = true; nmspinning = nmspinning - spin; pp = NONE
-#endif
 
-/* For pp. After the lock is given back, nobody but us knows that M. */
+/* For pp, which it takes. What comes after the lock concerns an M that is nobody else's. */
 inline startm(spin) {
 	atomic {
+#ifndef LIMIT
+		midle[0] || midle[1] || midle[2];
+#endif
 		mget(mm);
 		if
-		:: mm == NONE -> HAND_BACK(spin)
-		:: else ->
-			assert(!spin || runq[pp] == 0);
-			assert(!spinning[mm] && nextp[mm] == NONE);
+		:: mm != NONE ->
+			assert((!spin || runq[pp] == 0) && !spinning[mm] && nextp[mm] == NONE);
 			spinning[mm] = spin;
 			nextp[mm] = pp;
 			park[mm] = true;
 			mm = NONE;
 			pp = NONE
-		fi
-	};
+#ifdef LIMIT
 #ifdef MUT_limitforgets
+		:: else
+#else
+		:: else -> HAND_BACK(spin)
+#endif
+#endif
+		fi
+	}
+#ifdef MUT_limitforgets
+	;
 	if
 	:: pp != NONE ->
 		nmspinning = nmspinning - spin;
@@ -307,14 +313,16 @@ top:	/* 4 */
 	/* 12 */
 	atomic {
 		if
-#if !defined(MUT_limitforgets) && !defined(MUT_noneedspinning)
+#if defined(LIMIT) && !defined(MUT_limitforgets)
 		:: needspinning && npidle > 0 -> pidleget(p)
 #endif
 		:: else -> midle[id] = true; goto end_asleep
 		fi
 	};
+#ifdef LIMIT
 	becomespinning();
 	goto top;
+#endif
 
 end_asleep:
 	atomic {
@@ -389,12 +397,15 @@ end_none:
 	fi;
 	atomic {
 		if
-		:: globq > 0
 #ifndef MUT_handoffdeaf
-		:: globq == 0 && needspinning ->
-			nmspinning++;
+		/* Where somebody is counted already, it has its look still before it. */
+		:: needspinning && nmspinning == 0 ->
+			nmspinning = 1;
 			needspinning = false;
 			w = true
+		:: !(needspinning && nmspinning == 0) && globq > 0
+#else
+		:: globq > 0
 #endif
 		:: else -> pidleput(pp); pp = NONE
 		fi
