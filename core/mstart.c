@@ -188,9 +188,18 @@ void mpark(struct m *mp)
 
 void stopm(struct m *mp)
 {
+	struct p *pp;
+
 	CHECK(GMP_M2, !mp->spinning);
 	CHECK(GMP_M1, ld_rlx(&mp->p) == NULL && mp->nheld == 0);
 	lock(&sched.lock);
+	/* One that wanted a spinner found no M; here is one, if it did not find it since. */
+	if (ld_sc(&sched.needspinning) != 0 && (pp = pidleget_locked()) != NULL) {
+		becomespinning(mp);
+		unlock(&sched.lock);
+		acquirep(mp, pp);
+		return;
+	}
 	mput_locked(mp);
 	unlock(&sched.lock);
 	trace_mstop(mp);
@@ -222,7 +231,7 @@ static bool start_locked_locked(struct p *pp)
 
 /* Gives back what startm could not use. Work that is queued is found by the next M that
  * schedules, or by sysmon's look. */
-static void startm_failed(struct p *pp, bool spinning)
+static uint64_t startm_failed_locked(struct p *pp, bool spinning)
 {
 	uint64_t when = 0;
 
@@ -230,7 +239,6 @@ static void startm_failed(struct p *pp, bool spinning)
 		int32_t before = add_sc(&sched.nmspinning, -1);
 		CHECK(WS_I6, before > 0);
 	}
-	lock(&sched.lock);
 	if (ld_rlx(&sched.gcwaiting)) {
 		pstopped_locked(pp);
 	} else {
@@ -238,15 +246,22 @@ static void startm_failed(struct p *pp, bool spinning)
 		if (!start_locked_locked(pp)) {
 			when = ld_rlx(&pp->timers.first);
 			pidleput_locked(pp);
+			st_sc(&sched.needspinning, 1);
 		}
 	}
-	unlock(&sched.lock);
+	return when;
+}
+
+/* The timers of a P that went idle so are the poller's, if there is one, else sysmon's. */
+static void leave_timers(uint64_t when)
+{
 	if (when != 0 && ld_sc(&sched.lastpoll) == 0)
 		wakenetpoller(when);
 }
 
 void startm(struct p *pp, bool spinning)
 {
+	uint64_t when = 0;
 	struct m *mp;
 	bool room;
 
@@ -262,6 +277,9 @@ void startm(struct p *pp, bool spinning)
 	room = sched.mcount < sched.maxmcount;
 	if (!mp && room)
 		sched.mcount++;
+	/* In the stay in the lock that found no M: the next to go to sleep sees it. */
+	if (!mp && !room)
+		when = startm_failed_locked(pp, spinning);
 	unlock(&sched.lock);
 
 	if (mp) {
@@ -272,7 +290,7 @@ void startm(struct p *pp, bool spinning)
 		return;
 	}
 	if (!room) {
-		startm_failed(pp, spinning);
+		leave_timers(when);
 		return;
 	}
 	mp = malloc_m();
@@ -285,8 +303,9 @@ void startm(struct p *pp, bool spinning)
 	}
 	lock(&sched.lock);
 	sched.mcount--;
+	when = startm_failed_locked(pp, spinning);
 	unlock(&sched.lock);
-	startm_failed(pp, spinning);
+	leave_timers(when);
 }
 
 void handoffp(struct p *pp)

@@ -132,7 +132,8 @@ struct g *findrunnable(struct m *mp, bool *inherit, bool *wake);
 /* wakep: one more M to look for work, if there is an idle P and nobody looks yet. */
 void wakep(struct m *mp);
 
-/* wakep_global: wakep for one that queued globally and let go of sched.lock. */
+/* wakep_global: wakep for one that queued by a plain store: globally, and let go of
+ * sched.lock, or at the tail of the local queue. */
 void wakep_global(struct m *mp);
 void resetspinning(struct m *mp);
 void becomespinning(struct m *mp);

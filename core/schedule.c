@@ -185,6 +185,8 @@ void finish_switch(struct m *mp)
 		dropg(gp);
 		st_rlx(&gp->status, GRUNNABLE);
 		runqput(mp->p, gp, false);
+		/* Its successor was taken first: for a moment the queue looked empty. */
+		wakep_global(mp);
 		break;
 	case POST_EXIT:
 		dropg(gp);

@@ -50,13 +50,15 @@ void wakep(struct m *mp)
 		return;
 	lock(&sched.lock);
 	pp = pidlegetspinning_locked();
-	unlock(&sched.lock);
 	if (!pp) {
+		/* In this stay in the lock: a count that outlives it keeps others from waking
+		 * anybody, while needspinning is cleared by one who searches already. */
 		int32_t before = add_sc(&sched.nmspinning, -1);
 		CHECK(WS_I6, before > 0);
-		return;
 	}
-	startm(pp, true);
+	unlock(&sched.lock);
+	if (pp)
+		startm(pp, true);
 }
 
 void wakep_global(struct m *mp)
@@ -256,6 +258,8 @@ static bool poll_blocking(struct m *mp, struct g **gp, uint64_t until, bool was_
 	unlock(&sched.lock);
 	if (!pp) {
 		injectglist(NULL, &list);
+		/* Sysmon left the timers to us. */
+		notewakeup(&sched.sysmonnote);
 		return false;
 	}
 	acquirep(mp, pp);
@@ -371,6 +375,8 @@ top:
 	/* 10 */
 	if ((netpoll_anywaiters() || until != 0) && xchg_sc(&sched.lastpoll, 0) != 0) {
 		if (poll_blocking(mp, &gp, until, was_spinning)) {
+			/* While gp runs, somebody else must poll. */
+			*wake = gp != NULL;
 			if (gp)
 				return gp;
 			goto top;
