@@ -205,7 +205,9 @@ TEST(what_is_begun_is_ended_and_counted)
 	/* Each began, and came back from a yield at least once. */
 	EXPECT(s.switches >= 2 * GS);
 	EXPECT(s.stolen >= s.steals);
-	EXPECT(s.mstarts > 0);
+	/* The second P's M may still be on its way. */
+	while (stats().mstarts == 0)
+		os_yield();
 
 	/* Most of these run where others have been. */
 	grp.left = GS;

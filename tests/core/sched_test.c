@@ -103,7 +103,11 @@ TEST(a_g_begins_on_an_aligned_stack_of_its_own)
 	group_wait(&grp);
 }
 
+enum { THREADS = 100 };
+
 static __thread uint64_t mine;
+static uintptr_t bases[THREADS];
+static ATOMIC(uint32_t) begun;
 
 static void use_thread_data(void *arg)
 {
@@ -111,6 +115,11 @@ static void use_thread_data(void *arg)
 
 	mine = (uintptr_t)arg;
 	errno = (int)(uintptr_t)arg;
+	bases[(uintptr_t)arg] = fs;
+	add_sc(&begun, 1);
+	/* All live at the same time, so none has what another had. */
+	while (ld_acq(&begun) != THREADS)
+		gosched();
 	for (int i = 0; i < 20; i++) {
 		gosched();
 		EXPECT_EQ(mine, (uintptr_t)arg);
@@ -122,9 +131,6 @@ static void use_thread_data(void *arg)
 
 TEST(each_g_has_thread_data_of_its_own)
 {
-	enum { N = 100 };
-	struct g *gs[N];
-
 	start(4);
 	if (!can_preempt()) {
 		skipped("here Gs run on their M's FS base");
@@ -132,15 +138,15 @@ TEST(each_g_has_thread_data_of_its_own)
 	}
 	mine = 4711;
 	errno = 4711;
-	grp.left = N;
-	for (uintptr_t i = 0; i < N; i++)
-		gs[i] = go(use_thread_data, (void *)i);
-	for (int i = 0; i < N; i++)
-		for (int j = 0; j < i; j++)
-			EXPECT(gs[i]->fsbase != gs[j]->fsbase);
+	grp.left = THREADS;
+	for (uintptr_t i = 0; i < THREADS; i++)
+		go(use_thread_data, (void *)i);
 	group_wait(&grp);
 	EXPECT_EQ(mine, 4711);
 	EXPECT_EQ(errno, 4711);
+	for (int i = 0; i < THREADS; i++)
+		for (int j = 0; j < i; j++)
+			EXPECT(bases[i] != bases[j]);
 }
 
 /* ---- turns ---- */
