@@ -151,11 +151,14 @@ static void post_preempt(struct m *mp, struct g *gp)
 
 void finish_switch(struct m *mp)
 {
-	struct post post = mp->post;
-	struct g *gp = post.g;
+	/* Field by field, as they were written: a copy of the whole would wait for the stores. */
+	enum postkind kind = mp->post.kind;
+	struct g *gp = mp->post.g;
+	bool (*fn)(struct g *, void *) = mp->post.fn;
+	void *arg = mp->post.arg;
 
 	mp->post.kind = POST_NONE;
-	switch (post.kind) {
+	switch (kind) {
 	case POST_NONE:
 		break;
 	case POST_PARK:
@@ -164,7 +167,7 @@ void finish_switch(struct m *mp)
 		 * this store itself publishes the wait. */
 		st_rel(&gp->status, GWAITING);
 		count(mp->p, parks);
-		if (post.fn && !post.fn(gp, post.arg)) {
+		if (fn && !fn(gp, arg)) {
 			st_rlx(&gp->status, GRUNNABLE);
 			/* g0 may have been given one to pass on already (picknext). */
 			if (on_g0(getg()) && !mp->pendingg)

@@ -1,16 +1,14 @@
 /* What the core's own operations cost: `make bench-core`. Each figure is the median of
- * several rounds, in ns an operation; system calls are counted by the kernel's own context
- * switches and, for the paths that promise none, under a filter that kills (seccomp).
+ * several rounds, each in a process of its own, in ns an operation. That the hot paths make
+ * no system call is tests/core/hotpath_test.c's to show.
  *
- * A name as argument runs only those whose names contain it. */
+ * $HEDDLE_BENCH runs only those whose names contain it; $HEDDLE_BENCH_STATS prints the
+ * counters of each round; $HEDDLE_BENCH_GS is the number of parked Gs (a million). */
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
