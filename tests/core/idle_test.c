@@ -174,5 +174,5 @@ TEST(one_who_sleeps_a_second_at_a_time_wakes_nobody_else)
 	test_say("  %lld switches for each of %lld times that it woke", (long long)n / ticks_seen,
 		 (long long)ticks_seen);
 	/* Its M, sysmon's round, and what they find on the way. */
-	EXPECT(n <= 40 * (long)ticks_seen);
+	EXPECT(n <= 16 * (long)ticks_seen);
 }

@@ -215,8 +215,6 @@ static void hold_once(void *arg)
 	struct holder *h = &holders[0];
 
 	registers_fill(&h->want, 7, REGISTERS_SSE);
-	/* Touched, lest it be stopped at a page fault behind the loop. */
-	h->have = h->want;
 	st_rlx(&phase, 1);
 	registers_hold(&h->want, &h->have, (uintptr_t)arg * spins_per_ms, REGISTERS_SSE);
 	st_rlx(&phase, 2);
