@@ -47,26 +47,37 @@ static ATOMIC(struct polldesc *) unsure_list;
  * the program's table: the M that waits for timers sleeps on this word. */
 static ATOMIC(uint32_t) breakword;
 
+static struct polldesc *make_chunk(ATOMIC(struct polldesc *) *at, int fd)
+{
+	struct polldesc *chunk;
+
+	lock(&init_lock);
+	chunk = ld_rlx(at);
+	if (!chunk) {
+		chunk = os_reserve(CHUNK * sizeof(*chunk));
+		for (int i = 0; i < CHUNK && !os_failed(chunk); i++) {
+			chunk[i].lock.rank = RANK_POLLFD;
+			chunk[i].fd = fd / CHUNK * CHUNK + i;
+		}
+		/* Release: pairs with the acquire in descof. */
+		if (os_failed(chunk))
+			chunk = NULL;
+		else
+			st_rel(at, chunk);
+	}
+	unlock(&init_lock);
+	return chunk;
+}
+
+/* With make, the caller is pinned. */
 static struct polldesc *descof(int fd, bool make)
 {
 	if (fd < 0 || fd >= CHUNK * CHUNKS)
 		return NULL;
 	ATOMIC(struct polldesc *) *at = &chunks[fd / CHUNK];
 	struct polldesc *chunk = ld_acq(at);
-	if (!chunk && make) {
-		chunk = os_reserve(CHUNK * sizeof(*chunk));
-		if (os_failed(chunk))
-			return NULL;
-		for (int i = 0; i < CHUNK; i++) {
-			chunk[i].lock.rank = RANK_POLLFD;
-			chunk[i].fd = fd / CHUNK * CHUNK + i;
-		}
-		/* Release: pairs with the acquire above. The loser of a race gives back. */
-		if (!cas_acqrel(at, NULL, chunk)) {
-			os_release(chunk, CHUNK * sizeof(*chunk));
-			chunk = ld_acq(at);
-		}
-	}
+	if (!chunk && make)
+		chunk = make_chunk(at, fd);
 	return chunk ? &chunk[fd % CHUNK] : NULL;
 }
 
@@ -232,19 +243,19 @@ static bool parkf(struct g *gp, void *arg)
 int netpoll_wait(int fd, enum polldir dir, uint32_t ticket, const struct deadline *deadline)
 {
 	struct g *gp = getg();
-	struct polldesc *pd = descof(fd, true);
 	struct pollwait w = { .gp = gp };
-	struct pollpark arg = { pd, deadline != NULL, 0, 0 };
+	struct pollpark arg = { NULL, deadline != NULL, 0, 0 };
+	struct polldesc *pd;
 	enum waitresult how;
 	struct m *mp;
 	int r;
 
-	if (!pd)
-		return fd < 0 ? -EBADF_ : -ENOMEM_;
 	mp = pin(gp);
-	r = bring_up();
+	pd = descof(fd, true);
+	r = pd ? bring_up() : fd < 0 ? -EBADF_ : -ENOMEM_;
 	if (r < 0)
 		goto out;
+	arg.pd = pd;
 	if (deadline)
 		arg.when = timer_when(&gp->timer, deadline->clock, deadline->at);
 	lock(&pd->lock);

@@ -1,6 +1,7 @@
 /* The reports of report.h, and checkdead, which decides when one is due. */
 #include "report.h"
 
+#include "san.h"
 #include "sched.h"
 #include "text.h"
 
@@ -79,7 +80,7 @@ static int64_t idof(const struct m *mp)
 	return mp ? (int64_t)mp->id : -1;
 }
 
-static void detail_p(struct text *t, struct p *pp)
+SAN_RACY static void detail_p(struct text *t, struct p *pp)
 {
 	struct m *mp = ld_rlx(&pp->m);
 
@@ -94,7 +95,7 @@ static void detail_p(struct text *t, struct p *pp)
 	text_put(t, "\n");
 }
 
-static void detail_m(struct text *t, struct m *mp)
+SAN_RACY static void detail_m(struct text *t, struct m *mp)
 {
 	struct p *pp = ld_rlx(&mp->p);
 	struct g *gp = ld_rlx(&mp->curg);
@@ -108,7 +109,7 @@ static void detail_m(struct text *t, struct m *mp)
 	text_put(t, "\n");
 }
 
-static void detail_g(struct text *t, struct g *gp)
+SAN_RACY static void detail_g(struct text *t, struct g *gp)
 {
 	struct m *mp = ld_rlx(&gp->m);
 	uint32_t status = ld_rlx(&gp->status);
@@ -123,7 +124,7 @@ static void detail_g(struct text *t, struct g *gp)
 	text_put(t, "\n");
 }
 
-size_t schedtrace(char *buf, size_t len, bool detail)
+SAN_RACY size_t schedtrace(char *buf, size_t len, bool detail)
 {
 	struct text t = { buf, len, 0 };
 	int32_t n = ld_acq(&sched.gomaxprocs), lines = 0;

@@ -7,6 +7,9 @@
 
 #include "gmp.h"
 
+/* For reports, which read without locks what others write: a torn picture does no harm. */
+#define SAN_RACY
+
 /* True if a signal handler may carry a G away in the middle of anything. */
 enum { SAN_ASYNC_PREEMPT = true };
 
