@@ -40,7 +40,7 @@ int core_init(const struct core_config *config)
 	sched.ncpu = procs_affinity();
 	sched.lastpoll = nanotime();
 	sched.sysmonwake = UINT64_MAX;
-	mstart_init(&own);
+	mthread_init(&own);
 	glist_init(own.tls);
 	report_init(own.schedtrace, own.scheddetail, own.alldead);
 	trace_init();

@@ -220,6 +220,7 @@ struct sched {
 	ATOMIC(uint64_t) polluntil; /* when the blocked netpoll will wake; 0: none blocks */
 	ATOMIC(uint32_t) sysmonwait; /* sysmon sleeps deeply */
 	ATOMIC(int32_t) early; /* Gs at the head of the global queue that slices should end for */
+	ATOMIC(uint32_t) verifydue; /* sysmon wants registrations made sure of */
 	ATOMIC(uint64_t) sysmonwake; /* when sysmon will look next */
 
 	struct mutex lock __attribute__((aligned(CACHE_LINE)));

@@ -1,162 +1,9 @@
-/* Kernel threads: starting, stopping, handing Ps from one to the other, wiring. Owns
- * sched.midle and the counts of Ms. */
+/* Ms: starting, stopping, handing Ps from one to the other, wiring. Owns sched.midle and
+ * the counts of Ms. */
 #include "core.h"
-#include "fault.h"
 #include "netpoll.h"
-#include "san.h"
 #include "sched.h"
 #include "trace.h"
-
-enum {
-	G0_STACK = 64 * 1024,
-	SIG_STACK = 64 * 1024,
-	M_GUARD = 4096,
-};
-
-static const struct core_config *config;
-
-/* The mapping of an M: guard, g0's stack, guard, signal stack, thread block, the struct. */
-static size_t m_block_size(size_t tls)
-{
-	return M_GUARD + G0_STACK + M_GUARD + SIG_STACK + arch_tls_size(tls) + sizeof(struct m) +
-	       2 * CACHE_LINE;
-}
-
-struct m *malloc_m(void)
-{
-	size_t size = m_block_size(config->tls);
-	char *block = os_reserve(size), *at = block;
-	struct m *mp;
-
-	if (os_failed(block))
-		return NULL;
-	if (os_guard(at, M_GUARD) < 0 || os_guard(at + M_GUARD + G0_STACK, M_GUARD) < 0)
-		goto fail;
-	at += M_GUARD;
-	char *g0lo = at;
-	at += G0_STACK + M_GUARD;
-	char *sigstack = at;
-	at += SIG_STACK;
-	char *tls = at;
-	at += (arch_tls_size(config->tls) + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1);
-	mp = (struct m *)at;
-	mp->spareframe = sigsave_new();
-	if (!mp->spareframe)
-		goto fail;
-	mp->block = block;
-	mp->sigstack = sigstack;
-	mp->g0.isg0 = true;
-	mp->g0.status = GPINNED;
-	mp->g0.m = mp;
-	mp->g0.stack.lo = (uintptr_t)g0lo;
-	mp->g0.stack.hi = (uintptr_t)g0lo + G0_STACK;
-	if (config->tls)
-		mp->g0.fsbase = arch_tls_init(tls, config->tls);
-	mp->id = add_rlx(&sched.midgen, 1);
-	mp->rng = sched.seed ^ (mp->id + 1) * 0x9e3779b97f4a7c15u;
-	return mp;
-fail:
-	os_release(block, size);
-	return NULL;
-}
-
-void mfree(struct m *mp)
-{
-	sigsave_free(mp->spareframe);
-	os_release(mp->block, m_block_size(config->tls));
-}
-
-/* From here on mp is there for good. */
-static void mpublish(struct m *mp)
-{
-	/* Release: whoever walks allm sees a whole M. */
-	do
-		mp->alllink = ld_rlx(&sched.allm);
-	while (!cas_rel(&sched.allm, mp->alllink, mp));
-}
-
-/* g0's first time on the M of the thread that core_init found: it was left by a G. */
-static void m0start(void *arg)
-{
-	struct m *mp = arg;
-
-	san_fiber_arrived(&mp->g0);
-	finish_switch(mp);
-	schedule(mp);
-}
-
-void madopt(struct m *mp, struct g *gp)
-{
-	mp->fs = arch_getfs();
-	gp->adopted = true;
-	if (config->tls)
-		gp->fsbase = mp->fs;
-	else
-		mp->g0.fsbase = mp->fs;
-	mp->sigmask = gp->sigmask = os_sigmask(~(uint64_t)0);
-	os_sigmask(mp->sigmask);
-	arch_context_init(&mp->g0.sched, mp->g0.stack.hi, m0start, mp);
-	san_fiber_new(&mp->g0);
-	san_fiber_adopt(gp);
-	st_rlx(&mp->tid, os_gettid());
-	preempt_minit(mp);
-	mpublish(mp);
-	st_rlx(&mp->curg, gp);
-	st_rlx(&gp->m, mp);
-	st_rlx(&gp->status, GPINNED);
-	setg(gp);
-}
-
-void mstart_init(const struct core_config *c)
-{
-	config = c;
-}
-
-/* The first frame of an M that clone started on its g0 stack. */
-static void mstart(void *arg)
-{
-	struct m *mp = arg;
-
-	core_mstart(mp, mp->g0.stack.lo, mp->g0.stack.hi);
-}
-
-void core_mstart(struct m *mp, uintptr_t lo, uintptr_t hi)
-{
-	mp->g0.stack.lo = lo;
-	mp->g0.stack.hi = hi;
-	mp->fs = arch_getfs();
-	if (!mp->g0.fsbase)
-		mp->g0.fsbase = mp->fs;
-	setg(&mp->g0);
-	san_fiber_adopt(&mp->g0);
-	st_rlx(&mp->tid, os_gettid());
-	mpublish(mp);
-	preempt_minit(mp);
-	if (mp == sched.sysmonm)
-		sysmon();
-	acquirep(mp, mp->nextp);
-	mp->nextp = NULL;
-	count(mp->p, mstarts);
-	schedule(mp);
-}
-
-int newosproc(struct m *mp)
-{
-	uint64_t mask;
-	long r = fault(FAULT_CLONE);
-
-	if (r < 0)
-		return (int)r;
-	/* It starts with every signal blocked; the first G it runs brings its own mask. */
-	mp->sigmask = ~(uint64_t)0;
-	mask = os_sigmask(mp->sigmask);
-	if (config->newosproc)
-		r = config->newosproc(mp);
-	else
-		r = arch_clone(mp->g0.stack.hi, mstart, mp, mp->g0.fsbase, &mp->tid);
-	os_sigmask(mask);
-	return r < 0 ? (int)r : 0;
-}
 
 void mput_locked(struct m *mp)
 {
@@ -259,6 +106,17 @@ static void leave_timers(uint64_t when)
 		wakenetpoller(when);
 }
 
+void mstart_failed(struct p *pp, bool spinning)
+{
+	uint64_t when;
+
+	lock(&sched.lock);
+	sched.mcount--;
+	when = startm_failed_locked(pp, spinning);
+	unlock(&sched.lock);
+	leave_timers(when);
+}
+
 void startm(struct p *pp, bool spinning)
 {
 	uint64_t when = 0;
@@ -294,18 +152,13 @@ void startm(struct p *pp, bool spinning)
 		return;
 	}
 	mp = malloc_m();
-	if (mp) {
-		st_rlx(&mp->spinning, spinning);
-		mp->nextp = pp;
-		if (newosproc(mp) == 0)
-			return;
-		mfree(mp);
+	if (!mp) {
+		mstart_failed(pp, spinning);
+		return;
 	}
-	lock(&sched.lock);
-	sched.mcount--;
-	when = startm_failed_locked(pp, spinning);
-	unlock(&sched.lock);
-	leave_timers(when);
+	st_rlx(&mp->spinning, spinning);
+	mp->nextp = pp;
+	mcreate(mp);
 }
 
 void handoffp(struct p *pp)

@@ -106,6 +106,11 @@ bool netpoll_anywaiters(void)
 	return ld_rlx(&nwaiters) > 0;
 }
 
+bool netpoll_anyunsure(void)
+{
+	return ld_rlx(&unsure_list) != NULL;
+}
+
 uint32_t netpoll_ticket(int fd, enum polldir dir)
 {
 	struct polldesc *pd = descof(fd, false);

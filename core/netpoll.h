@@ -37,9 +37,13 @@ struct glist netpoll(int64_t ns);
 /* netpoll_break: the M that blocks in netpoll, or the next one to do so, returns. */
 void netpoll_break(void);
 
-/* netpoll_verify: makes sure of up to n registrations that waits rely on. */
+/* netpoll_verify: makes sure of up to n registrations that waits rely on. Not for sysmon,
+ * whose descriptors are not the program's. */
 void netpoll_verify(int n);
 bool netpoll_anywaiters(void);
+
+/* netpoll_anyunsure: waits rely on registrations that have not been made sure of since. */
+bool netpoll_anyunsure(void);
 
 /* netpoll_watchclock: from here on timers_clockset() is called when the real-time clock is
  * set. Without the means for it, waits by that clock end late after it was set forward. */

@@ -24,8 +24,14 @@ enum {
 	EFD_FLAGS = 02004000, /* CLOEXEC | NONBLOCK */
 };
 
-static int epfd = -1, evfd = -1;
-static ATOMIC(int) clockfd = -1;
+/* A descriptor of ours: its number in the program's table, and in sysmon's own, which
+ * brings it there when it first needs it. */
+struct ours {
+	ATOMIC(int) fd;
+	int sysmons;
+};
+
+static struct ours epoll = { -1, -1 }, event = { -1, -1 }, clock = { -1, -1 };
 static ATOMIC(bool) no_pwait2;
 static ATOMIC(bool) broken; /* a break is under way; cleared when it is read */
 
@@ -48,10 +54,19 @@ static int move_high(int fd)
 	return (int)high;
 }
 
+static int here(struct ours *o)
+{
+	if (!on_sysmon())
+		return ld_rlx(&o->fd);
+	if (o->sysmons < 0)
+		o->sysmons = os_fetchfd(ld_rlx(&o->fd));
+	return o->sysmons;
+}
+
 static int ctl(int op, int fd, uint32_t events, uint64_t data)
 {
 	struct epoll_event ev = { .events = events, .data = data };
-	return (int)arch_syscall4(__NR_epoll_ctl, epfd, op, fd, (long)&ev);
+	return (int)arch_syscall4(__NR_epoll_ctl, ld_rlx(&epoll.fd), op, fd, (long)&ev);
 }
 
 static int epoll_init(void)
@@ -70,12 +85,12 @@ static int epoll_init(void)
 		arch_syscall3(__NR_close, ep, 0, 0);
 		return (int)ev;
 	}
-	epfd = move_high((int)ep);
-	evfd = move_high((int)ev);
-	r = ctl(EPOLL_CTL_ADD, evfd, EPOLLIN, (uint64_t)BREAK);
+	st_rlx(&epoll.fd, move_high((int)ep));
+	st_rlx(&event.fd, move_high((int)ev));
+	r = ctl(EPOLL_CTL_ADD, ld_rlx(&event.fd), EPOLLIN, (uint64_t)BREAK);
 	if (r < 0) {
-		arch_syscall3(__NR_close, epfd, 0, 0);
-		arch_syscall3(__NR_close, evfd, 0, 0);
+		arch_syscall3(__NR_close, ld_rlx(&epoll.fd), 0, 0);
+		arch_syscall3(__NR_close, ld_rlx(&event.fd), 0, 0);
 	}
 	return r;
 }
@@ -96,6 +111,7 @@ static void epoll_forget(int fd)
 static long wait_any(struct epoll_event *ev, int n, int64_t ns)
 {
 	int64_t ts[2] = { ns / 1000000000, ns % 1000000000 };
+	int epfd = here(&epoll);
 
 	if (!ld_rlx(&no_pwait2)) {
 		long r = arch_syscall6(__NR_epoll_pwait2, epfd, (long)ev, n, ns < 0 ? 0 : (long)ts,
@@ -129,7 +145,7 @@ static void epoll_watchclock(void)
 	if (fd < 0)
 		return;
 	fd = move_high((int)fd);
-	st_rlx(&clockfd, (int)fd);
+	st_rlx(&clock.fd, (int)fd);
 	arm_clock((int)fd);
 	ctl(EPOLL_CTL_ADD, (int)fd, EPOLLIN | EPOLLET, (uint64_t)CLOCK_SET);
 }
@@ -137,7 +153,7 @@ static void epoll_watchclock(void)
 static void clock_was_set(void)
 {
 	uint64_t drop;
-	int fd = ld_rlx(&clockfd);
+	int fd = here(&clock);
 
 	arch_syscall3(__NR_read, fd, (long)&drop, sizeof(drop));
 	arm_clock(fd);
@@ -157,7 +173,7 @@ static int epoll_wait_events(struct pollevent *to, int n, int64_t ns)
 			/* Only a blocking poll is what the break is for: one that merely
 			 * looked must leave it for the M that blocks. */
 			if (ns != 0) {
-				arch_syscall3(__NR_read, evfd, (long)&drop, sizeof(drop));
+				arch_syscall3(__NR_read, here(&event), (long)&drop, sizeof(drop));
 				st_sc(&broken, false);
 			}
 			continue;
@@ -181,7 +197,7 @@ static void epoll_wake(void)
 	/* One write is enough for any number of breaks before the poll returns. */
 	if (xchg_sc(&broken, true))
 		return;
-	arch_syscall3(__NR_write, evfd, (long)&one, sizeof(one));
+	arch_syscall3(__NR_write, here(&event), (long)&one, sizeof(one));
 }
 
 const struct pollbackend poll_epoll = {

@@ -2,6 +2,7 @@
  * refuses everything that would need libc. Next: arch/x86_64/syscall.h. */
 #include "os.h"
 
+#include <linux/close_range.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <linux/mman.h>
@@ -14,6 +15,7 @@
 #include "vdso.h"
 
 enum {
+	EBADF_ = 9,
 	O_RDONLY_CLOEXEC = 02000000,
 	AT_FDCWD_ = -100,
 	CLOCK_MONO = 1,
@@ -32,6 +34,9 @@ struct timespec64 {
 
 static uint64_t auxv[64];
 static ATOMIC(bool) membarrier_refused;
+/* The thread with a table of its own, and the process as seen from there. */
+static ATOMIC(int32_t) tabletid;
+static int processfd = -1;
 static int (*vdso_gettime)(int, struct timespec64 *);
 
 uint64_t os_auxv(uint64_t type)
@@ -191,6 +196,35 @@ uint64_t os_sigmask(uint64_t mask)
 	return old;
 }
 
+bool os_owntable(void)
+{
+	long pid = arch_syscall3(__NR_getpid, 0, 0, 0);
+
+	/* Asked with arguments that cannot be served: the answer tells what is allowed, and no
+	 * descriptor comes to be in the table that is still the program's. */
+	if (arch_syscall3(__NR_pidfd_open, 0, 0, 0) != -EINVAL_ ||
+	    arch_syscall3(__NR_pidfd_getfd, -1, -1, 0) != -EBADF_ ||
+	    arch_syscall3(__NR_close_range, 1, 0, 0) != -EINVAL_ ||
+	    arch_syscall3(__NR_close_range, 0, UINT32_MAX, CLOSE_RANGE_UNSHARE) != 0)
+		return false;
+	processfd = (int)arch_syscall3(__NR_pidfd_open, pid, 0, 0);
+	st_rlx(&tabletid, os_gettid());
+	return true;
+}
+
+int os_fetchfd(int fd)
+{
+	if (ld_rlx(&tabletid) == 0 || ld_rlx(&tabletid) != os_gettid())
+		return fd;
+	return (int)arch_syscall3(__NR_pidfd_getfd, processfd, fd, 0);
+}
+
+void os_dropfetched(int there, int fd)
+{
+	if (there >= 0 && there != fd)
+		arch_syscall3(__NR_close, there, 0, 0);
+}
+
 int os_readfile(const char *path, char *buf, size_t len)
 {
 	size_t have = 0;
@@ -210,7 +244,10 @@ int os_readfile(const char *path, char *buf, size_t len)
 
 void os_write2(const char *text, size_t len)
 {
-	arch_syscall3(__NR_write, 2, (long)text, (long)len);
+	int fd = os_fetchfd(2);
+
+	arch_syscall3(__NR_write, fd, (long)text, (long)len);
+	os_dropfetched(fd, 2);
 }
 
 void os_abort(void)

@@ -75,6 +75,16 @@ void os_tgkill(int32_t tid, int sig);
 /* os_sigmask: sets this kernel thread's mask; returns the one before. */
 uint64_t os_sigmask(uint64_t mask);
 
+/* os_owntable: gives the calling thread a table of descriptors of its own, empty: what it
+ * opens then takes no number of the program's. False, and nothing has changed, if the
+ * kernel refuses any part of it. One thread of a process. */
+bool os_owntable(void);
+
+/* os_fetchfd: a descriptor of the program's, brought to the table of the calling thread.
+ * Returns  its number there; fd itself in threads that share the program's; or -errno. */
+int os_fetchfd(int fd);
+void os_dropfetched(int there, int fd);
+
 /* os_readfile: reads at most len - 1 bytes of a small file and ends them with 0. */
 int os_readfile(const char *path, char *buf, size_t len);
 

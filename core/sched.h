@@ -152,14 +152,24 @@ void stoplockedm(struct m *mp);
 void mput_locked(struct m *mp);
 void mpark(struct m *mp);
 
+/* mstart_failed: there is no thread for an M that was counted already: pp, and the mark of a
+ * spinner, go back. */
+void mstart_failed(struct p *pp, bool spinning);
+
+/* ---- mthread.c: kernel threads ---- */
+
 /* malloc_m: a new M, not yet running; NULL without memory. newosproc: its kernel thread;
  * 0 or -errno. mfree: takes back one whose thread was never started. */
 struct m *malloc_m(void);
 int newosproc(struct m *mp);
 void mfree(struct m *mp);
 
+/* mcreate: newosproc for an M with its nextp and spinning set; it sees to failures itself.
+ * Sysmon's are made by the starter, some time later. */
+void mcreate(struct m *mp);
+
 struct core_config;
-void mstart_init(const struct core_config *config);
+void mthread_init(const struct core_config *config);
 
 /* madopt: makes the calling kernel thread mp, and what it runs gp. */
 void madopt(struct m *mp, struct g *gp);
@@ -262,6 +272,11 @@ static inline enum waitresult wait_result(const struct g *gp)
 }
 
 /* ---- sysmon.c, preempt.c ---- */
+static inline bool on_sysmon(void)
+{
+	return getg() == &sched.sysmonm->g0;
+}
+
 void sysmon(void) __attribute__((noreturn));
 int preempt_init(bool enabled);
 

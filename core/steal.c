@@ -5,7 +5,7 @@
 #include "sched.h"
 #include "trace.h"
 
-enum { RUNNEXT_BACKOFF_NS = 3000 };
+enum { RUNNEXT_BACKOFF_NS = 3000, VERIFY_AT_ONCE = 64 };
 
 void becomespinning(struct m *mp)
 {
@@ -319,6 +319,10 @@ top:
 	if (ld_rlx(&sched.runqsize) != 0 && (gp = take_global(mp, RUNQ_SIZE / 2)) != NULL)
 		return gp;
 	/* 6 */
+	if (unlikely(ld_rlx(&sched.verifydue) != 0)) {
+		st_rlx(&sched.verifydue, 0);
+		netpoll_verify(VERIFY_AT_ONCE);
+	}
 	if (netpoll_anywaiters() && ld_rlx(&sched.lastpoll) != 0) {
 		struct glist list = netpoll(0);
 		if (list.head) {

@@ -57,12 +57,11 @@ static void stoptheworld(struct m *mp)
 	while (wait) {
 		for (int32_t i = 0; i < n; i++) {
 			pp = sched.allp[i];
-			if (pp == ld_rlx(&mp->p))
-				continue;
-			/* In this order: a signal would break the call of one that sleeps. */
-			if (!retakesyscall(pp) && !retakeblocked(pp))
-				preemptone(pp);
+			if (pp != ld_rlx(&mp->p))
+				retakesyscall(pp);
 		}
+		/* Those that run or are blocked are sysmon's. */
+		notewakeup(&sched.sysmonnote);
 		wait = !notetsleep(&sched.stopnote, STOP_POLL_NS);
 	}
 }

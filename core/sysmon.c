@@ -13,6 +13,8 @@
 enum {
 	DELAY_MIN_NS = 20 * 1000,
 	DELAY_MAX_NS = 10 * 1000 * 1000,
+	/* While work waits: three looks find a P that is held by one that sleeps. */
+	DELAY_WAITS_NS = 3 * 1000 * 1000,
 	IDLE_ROUNDS = 50,
 	POLL_NS = 10 * 1000 * 1000,
 	/* While Gs wait for descriptors and every P is deep in a slice. */
@@ -24,7 +26,6 @@ enum {
 	BLOCK_BUSY_NS = 1000 * 1000,
 	DEEP_AFTER_NS = 5 * 1000 * 1000,
 	OFFP_NS = 200 * 1000 * 1000,
-	VERIFY_AT_ONCE = 64,
 	TIMERSLACK_NS = 1000,
 };
 
@@ -81,7 +82,7 @@ bool retakeblocked(struct p *pp)
 /* True if somebody waits for a P. */
 static bool work_waits(struct p *pp)
 {
-	return !runqempty(pp) || ld_rlx(&sched.runqsize) > 0 || ld_rlx(&sched.gcwaiting);
+	return !runqempty(pp) || ld_rlx(&sched.runqsize) > 0;
 }
 
 /* How long pp's slice has lasted, as far as sysmon has seen: 0 for one seen first now. */
@@ -127,6 +128,12 @@ static bool check_running(struct p *pp, struct m *mp, uint64_t now)
 	uint64_t age = slice_age(pp, mp, now);
 	bool waits = work_waits(pp);
 
+	if (unlikely(ld_rlx(&sched.gcwaiting))) {
+		/* In this order: a signal would break the call of one that sleeps. */
+		if (!retakeblocked(pp))
+			preemptone(pp);
+		return true;
+	}
 	if (age < (waits ? BLOCK_BUSY_NS : BLOCK_NS))
 		return false;
 	/* Less than a tenth of the time since the last look spent on a cpu: it sleeps, or
@@ -152,11 +159,13 @@ static bool check_running(struct p *pp, struct m *mp, uint64_t now)
 	return false;
 }
 
-static int retakeall(uint64_t now)
+/* *waits: some P has work behind what it runs. */
+static int retakeall(uint64_t now, bool *waits)
 {
 	int32_t n = ld_acq(&sched.gomaxprocs);
 	int taken = 0;
 
+	*waits = false;
 	for (int32_t i = 0; i < n; i++) {
 		struct p *pp = sched.allp[i];
 		struct m *mp = ld_acq(&pp->m);
@@ -165,6 +174,7 @@ static int retakeall(uint64_t now)
 
 		if (ld_rlx(&pp->status) != PRUNNING || !mp)
 			continue;
+		*waits = *waits || work_waits(pp);
 		if (status == GSYSCALL)
 			taken += check_syscall(pp, mp, now);
 		else if (status == GRUNNING || status == GPINNED)
@@ -282,33 +292,53 @@ static bool serve_early(uint64_t now)
 	return ld_rlx(&sched.early) > 0;
 }
 
+/* While it holds Gs that are in no heap and in no queue, sysmon counts as one that runs: else
+ * the last M to fall asleep would call them dead. */
+static void hold_gs(int32_t holds)
+{
+	lock(&sched.lock);
+	sched.nmsys -= holds;
+	if (holds < 0)
+		checkdead_locked();
+	unlock(&sched.lock);
+}
+
 /* WS_F5: what timers are overdue, and what the network has for us, when no P sees to it. */
 static void run_late(uint64_t now, bool deep)
 {
 	static uint64_t lastverify;
 	struct glist list = { NULL, 0, NULL };
-	uint64_t lastpoll = ld_rlx(&sched.lastpoll);
+	uint64_t lastpoll = ld_rlx(&sched.lastpoll), next = timers_next();
 	int32_t n = ld_acq(&sched.gomaxprocs);
 
-	for (int32_t i = 0; i < n; i++) {
-		struct p *pp = sched.allp[i];
-		uint64_t first = ld_acq(&pp->timers.first);
-		if (first != 0 && first + TIMER_SLACK_NS <= now) {
-			int ran = runtimers_nop(pp, now, &list);
-			add_rlx(&sched.nopstats.timersfired, (uint64_t)ran);
+	if (next != 0 && next + TIMER_SLACK_NS <= now) {
+		hold_gs(1);
+		for (int32_t i = 0; i < n; i++) {
+			struct p *pp = sched.allp[i];
+			uint64_t first = ld_acq(&pp->timers.first);
+			if (first != 0 && first + TIMER_SLACK_NS <= now) {
+				int ran = runtimers_nop(pp, now, &list);
+				add_rlx(&sched.nopstats.timersfired, (uint64_t)ran);
+			}
 		}
+		ready_early(&list);
+		hold_gs(-1);
 	}
-	ready_early(&list);
-	if (netpoll_anywaiters() && now - lastverify > POLL_NS) {
+	/* By an M: a registration is made sure of in the program's own table. */
+	if (netpoll_anyunsure() && now - lastverify > POLL_NS) {
 		lastverify = now;
-		netpoll_verify(VERIFY_AT_ONCE);
+		st_rlx(&sched.verifydue, 1);
+		if (deep && !retakeblocked(sched.allp[0]))
+			preemptone(sched.allp[0]);
 	}
 	if (lastpoll != 0 && netpoll_anywaiters() &&
 	    now - lastpoll > (deep ? POLL_EARLY_NS : POLL_NS) &&
 	    cas_rlx(&sched.lastpoll, lastpoll, now)) {
+		hold_gs(1);
 		list = netpoll(0);
 		add_rlx(&sched.nopstats.pollready, (uint64_t)list.n);
 		ready_early(&list);
+		hold_gs(-1);
 	}
 }
 
@@ -397,7 +427,7 @@ void sysmon(void)
 {
 	uint64_t delay = DELAY_MIN_NS, idlesince = 0;
 	int idle = 0;
-	bool early = false, deep = false, offp = false;
+	bool early = false, deep = false, offp = false, waits = false;
 
 	os_timerslack(TIMERSLACK_NS);
 	for (;;) {
@@ -411,8 +441,8 @@ void sysmon(void)
 			delay = DELAY_MIN_NS;
 		else if (idle > IDLE_ROUNDS)
 			delay *= 2;
-		if (delay > DELAY_MAX_NS)
-			delay = DELAY_MAX_NS;
+		if (delay > (waits ? DELAY_WAITS_NS : DELAY_MAX_NS))
+			delay = waits ? DELAY_WAITS_NS : DELAY_MAX_NS;
 		slept = sleep_until_due(early && delay > CHOOSE_EARLY_NS ? CHOOSE_EARLY_NS : delay,
 					idlesince, deep, offp);
 		now = nanotime();
@@ -424,7 +454,7 @@ void sysmon(void)
 			idlesince = 0;
 		else if (idlesince == 0)
 			idlesince = now;
-		idle = retakeall(now) ? 0 : idle + 1;
+		idle = retakeall(now, &waits) ? 0 : idle + 1;
 		offp = check_offp();
 		deep = all_deep(now);
 		run_late(now, deep);

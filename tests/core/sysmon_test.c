@@ -442,3 +442,115 @@ TEST(a_line_of_schedtrace_comes_every_so_often)
 	test_say("  %lld lines in 500 ms; one each 20 ms was asked for", (long long)lines);
 	EXPECT(lines >= 12 && lines <= 26);
 }
+
+/* ---- those whom sysmon wakes are not dead ---- */
+static ATOMIC(uint32_t) called_dead;
+
+static void note_dead(void)
+{
+	add_rlx(&called_dead, 1);
+}
+
+static void tell_me(struct core_config *config)
+{
+	config->alldead = note_dead;
+}
+
+/* Each time one of them wakes it is sysmon or an M that finds the timer due; in sysmon's
+ * hands a G is in no queue and in no heap, while the last M may fall asleep. */
+static void short_sleeper(void *arg)
+{
+	uint64_t seed = test_seed() + (uintptr_t)arg;
+
+	for (uint64_t until = now_ns() + 1500 * (uint64_t)MS; now_ns() < until;)
+		sleep_ns(random_below(&seed, 300) * US);
+	group_done(&grp);
+}
+
+static void not_dead(int procs, uint32_t sleepers)
+{
+	start_with(procs, tell_me);
+	grp.left = sleepers;
+	for (uintptr_t i = 0; i < sleepers; i++)
+		go(short_sleeper, (void *)i);
+	group_wait(&grp);
+	EXPECT_EQ(ld_rlx(&called_dead), 0);
+}
+
+TEST(one_who_sleeps_is_not_called_dead)
+{
+	not_dead(1, 1);
+}
+
+TEST(those_who_sleep_are_not_called_dead)
+{
+	not_dead(2, 3);
+}
+
+/* ---- the program's table of descriptors is its own ---- */
+static void blocks_briefly(void *arg)
+{
+	(void)arg;
+	while (!ld_rlx(&stop)) {
+		raw_sleep(3 * MS);
+		gosched();
+	}
+	group_done(&grp);
+}
+
+/* A program that opens gets the lowest free number, and what it puts at a number by dup2
+ * stays there: so nobody else opens or closes anything while it runs. */
+static ATOMIC(uint32_t) strange, opens;
+
+static void *open_and_close(void *arg)
+{
+	int lowest = (int)(uintptr_t)arg;
+
+	while (!ld_sc(&stop)) {
+		int fd = open("/dev/null", O_RDONLY);
+		add_rlx(&opens, 1);
+		if (fd != lowest)
+			add_rlx(&strange, 1);
+		close(fd);
+	}
+	st_sc(&done, 1);
+	futex_wake(&done, 1, (uint32_t)FUTEX_ANY, 0);
+	return NULL;
+}
+
+TEST(sysmon_takes_no_descriptor_of_the_program)
+{
+	if (!can_preempt())
+		skipped("the host makes the threads");
+	start(2);
+	int lowest = open("/dev/null", O_RDONLY);
+	close(lowest);
+	watcher(open_and_close, (void *)(uintptr_t)lowest);
+	grp.left = 4;
+	for (int i = 0; i < 4; i++)
+		go(blocks_briefly, NULL);
+	sleep_ns(2000 * (uint64_t)MS);
+	st_sc(&stop, 1);
+	group_wait(&grp);
+	while (!ld_sc(&done))
+		futex_wait(&done, 0, (uint32_t)FUTEX_ANY, NULL, 0);
+	test_say("  of %lld opens %lld got another number than the lowest",
+		 (long long)ld_rlx(&opens), (long long)ld_rlx(&strange));
+	EXPECT_EQ(ld_rlx(&strange), 0);
+}
+
+/* Nor does it keep alive what the program has closed. */
+TEST(sysmon_holds_no_descriptor_of_the_program)
+{
+	int fd[2];
+	char c;
+
+	if (!can_preempt())
+		skipped("the host makes the threads");
+	EXPECT_EQ(pipe(fd), 0);
+	start(2);
+	sleep_ns(20 * MS);
+	close(fd[1]);
+	alarm(5);
+	EXPECT_EQ(raw_read(fd[0], &c, 1), 0);
+}

@@ -1,0 +1,229 @@
+/* The kernel threads themselves: their memory, their first frames, and who clones them. Owns
+ * the starter, which makes threads for sysmon. Next: mstart.c, which says when. */
+#include "core.h"
+#include "fault.h"
+#include "san.h"
+#include "sched.h"
+
+enum {
+	G0_STACK = 64 * 1024,
+	SIG_STACK = 64 * 1024,
+	M_GUARD = 4096,
+};
+
+static const struct core_config *config;
+
+/* Sysmon has a table of descriptors of its own, which a thread made by it would share. So
+ * those it needs are made by this one. */
+static struct {
+	struct m *m;
+	struct note note;
+	ATOMIC(struct m *) wanted; /* linked by schedlink; each has its nextp */
+} starter;
+
+/* The mapping of an M: guard, g0's stack, guard, signal stack, thread block, the struct. */
+static size_t m_block_size(size_t tls)
+{
+	return M_GUARD + G0_STACK + M_GUARD + SIG_STACK + arch_tls_size(tls) + sizeof(struct m) +
+	       2 * CACHE_LINE;
+}
+
+struct m *malloc_m(void)
+{
+	size_t size = m_block_size(config->tls);
+	char *block = os_reserve(size), *at = block;
+	struct m *mp;
+
+	if (os_failed(block))
+		return NULL;
+	if (os_guard(at, M_GUARD) < 0 || os_guard(at + M_GUARD + G0_STACK, M_GUARD) < 0)
+		goto fail;
+	at += M_GUARD;
+	char *g0lo = at;
+	at += G0_STACK + M_GUARD;
+	char *sigstack = at;
+	at += SIG_STACK;
+	char *tls = at;
+	at += (arch_tls_size(config->tls) + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1);
+	mp = (struct m *)at;
+	mp->spareframe = sigsave_new();
+	if (!mp->spareframe)
+		goto fail;
+	mp->block = block;
+	mp->sigstack = sigstack;
+	mp->g0.isg0 = true;
+	mp->g0.status = GPINNED;
+	mp->g0.m = mp;
+	mp->g0.stack.lo = (uintptr_t)g0lo;
+	mp->g0.stack.hi = (uintptr_t)g0lo + G0_STACK;
+	if (config->tls)
+		mp->g0.fsbase = arch_tls_init(tls, config->tls);
+	mp->id = add_rlx(&sched.midgen, 1);
+	mp->rng = sched.seed ^ (mp->id + 1) * 0x9e3779b97f4a7c15u;
+	return mp;
+fail:
+	os_release(block, size);
+	return NULL;
+}
+
+void mfree(struct m *mp)
+{
+	sigsave_free(mp->spareframe);
+	os_release(mp->block, m_block_size(config->tls));
+}
+
+/* From here on mp is there for good. */
+static void mpublish(struct m *mp)
+{
+	/* Release: whoever walks allm sees a whole M. */
+	do
+		mp->alllink = ld_rlx(&sched.allm);
+	while (!cas_rel(&sched.allm, mp->alllink, mp));
+}
+
+/* g0's first time on the M of the thread that core_init found: it was left by a G. */
+static void m0start(void *arg)
+{
+	struct m *mp = arg;
+
+	san_fiber_arrived(&mp->g0);
+	finish_switch(mp);
+	schedule(mp);
+}
+
+void madopt(struct m *mp, struct g *gp)
+{
+	mp->fs = arch_getfs();
+	gp->adopted = true;
+	if (config->tls)
+		gp->fsbase = mp->fs;
+	else
+		mp->g0.fsbase = mp->fs;
+	mp->sigmask = gp->sigmask = os_sigmask(~(uint64_t)0);
+	os_sigmask(mp->sigmask);
+	arch_context_init(&mp->g0.sched, mp->g0.stack.hi, m0start, mp);
+	san_fiber_new(&mp->g0);
+	san_fiber_adopt(gp);
+	st_rlx(&mp->tid, os_gettid());
+	preempt_minit(mp);
+	mpublish(mp);
+	st_rlx(&mp->curg, gp);
+	st_rlx(&gp->m, mp);
+	st_rlx(&gp->status, GPINNED);
+	setg(gp);
+}
+
+void mthread_init(const struct core_config *c)
+{
+	config = c;
+}
+
+/* The first frame of an M that clone started on its g0 stack. */
+static void mstart(void *arg)
+{
+	struct m *mp = arg;
+
+	core_mstart(mp, mp->g0.stack.lo, mp->g0.stack.hi);
+}
+
+int newosproc(struct m *mp)
+{
+	uint64_t mask;
+	long r = fault(FAULT_CLONE);
+
+	if (r < 0)
+		return (int)r;
+	/* It starts with every signal blocked; the first G it runs brings its own mask. */
+	mp->sigmask = ~(uint64_t)0;
+	mask = os_sigmask(mp->sigmask);
+	if (config->newosproc)
+		r = config->newosproc(mp);
+	else
+		r = arch_clone(mp->g0.stack.hi, mstart, mp, mp->g0.fsbase, &mp->tid);
+	os_sigmask(mask);
+	return r < 0 ? (int)r : 0;
+}
+
+static void clone_m(struct m *mp)
+{
+	struct p *pp = mp->nextp;
+	bool spinning = ld_rlx(&mp->spinning);
+
+	if (newosproc(mp) == 0)
+		return;
+	mfree(mp);
+	mstart_failed(pp, spinning);
+}
+
+static void starter_main(void *arg)
+{
+	setg(arg);
+	for (;;) {
+		struct m *mp;
+
+		notesleep(&starter.note);
+		noteclear(&starter.note);
+		mp = xchg_sc(&starter.wanted, NULL);
+		while (mp) {
+			struct m *next = mp->schedlink;
+			mp->schedlink = NULL;
+			clone_m(mp);
+			mp = next;
+		}
+	}
+}
+
+static bool start_starter(void)
+{
+	struct m *mp = malloc_m();
+	uint64_t mask;
+	long r;
+
+	if (!mp)
+		return false;
+	mask = os_sigmask(~(uint64_t)0);
+	r = arch_clone(mp->g0.stack.hi, starter_main, &mp->g0, mp->g0.fsbase, &mp->tid);
+	os_sigmask(mask);
+	if (r < 0)
+		mfree(mp);
+	else
+		starter.m = mp;
+	return r >= 0;
+}
+
+void core_mstart(struct m *mp, uintptr_t lo, uintptr_t hi)
+{
+	mp->g0.stack.lo = lo;
+	mp->g0.stack.hi = hi;
+	mp->fs = arch_getfs();
+	if (!mp->g0.fsbase)
+		mp->g0.fsbase = mp->fs;
+	setg(&mp->g0);
+	san_fiber_adopt(&mp->g0);
+	st_rlx(&mp->tid, os_gettid());
+	mpublish(mp);
+	preempt_minit(mp);
+	if (mp == sched.sysmonm) {
+		/* Where the host makes the threads, its runtime may count on one table. */
+		if (!config->newosproc && start_starter())
+			os_owntable();
+		sysmon();
+	}
+	acquirep(mp, mp->nextp);
+	mp->nextp = NULL;
+	count(mp->p, mstarts);
+	schedule(mp);
+}
+
+void mcreate(struct m *mp)
+{
+	if (!on_sysmon() || !starter.m) {
+		clone_m(mp);
+		return;
+	}
+	/* Release: pairs with the exchange in starter_main. */
+	do
+		mp->schedlink = ld_rlx(&starter.wanted);
+	while (!cas_rel(&starter.wanted, mp->schedlink, mp));
+	notewakeup(&starter.note);
+}
