@@ -9,7 +9,7 @@ Q := $(if $(V),,@)
 WARN := -Wall -Wextra -Wundef -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
 	-Wvla -Werror
 BASE := -std=gnu11 -g $(WARN) -fvisibility=hidden -fno-stack-protector -fno-omit-frame-pointer \
-	-fno-plt -iquote core -iquote core/arch/$(ARCH) -MMD -MP
+	-fno-plt -fPIC -iquote core -iquote core/arch/$(ARCH) -MMD -MP
 
 # A variant of the core is a choice of twins (folders of same-named files) and of flags.
 VARIANTS := release notrace debug tsan asan
@@ -35,9 +35,14 @@ tests_asan = $(tests_tsan)
 tests_of = $(foreach t,$(or $(tests_$(1)),$(TESTS)),$(BUILD)/$(1)/tests/core/$(t))
 
 .PHONY: all
-all: $(BUILD)/release/libcore.a
+all: $(BUILD)/libheddle.so
+
+SHIM := $(wildcard shim/*.c interpose/*.c)
+SHIM_FLAGS := -iquote shim -iquote interpose -D_GNU_SOURCE -fexceptions \
+	-fasynchronous-unwind-tables
 
 define variant
+$(BUILD)/$(1)/shim/%.c.o $(BUILD)/$(1)/interpose/%.c.o: BASE += $(SHIM_FLAGS)
 $(BUILD)/$(1)/%.c.o: %.c
 	@mkdir -p $$(@D)
 	$$(Q)$$(CC) $$(BASE) $$(FLAGS_$(1)) -c $$< -o $$@
@@ -57,6 +62,21 @@ $(BUILD)/$(1)/tests/bench/%_bench: $(BUILD)/$(1)/tests/bench/%_bench.c.o \
 	$$(Q)$$(CC) $$(FLAGS_$(1)) $$< $$(HARNESS) -o $$@ -lpthread
 endef
 $(foreach v,$(VARIANTS),$(eval $(call variant,$(v))))
+
+# The injected object: the core, shim and interpose. Its debug twin is for tests.
+$(BUILD)/exports.map: interpose/calls.def interpose/exports.sh
+	@mkdir -p $(@D)
+	$(Q)bash interpose/exports.sh interpose/calls.def >$@
+
+define object
+$(1): $$(patsubst %,$(BUILD)/$(2)/%.o,$(SHIM)) $(BUILD)/$(2)/libcore.a $(BUILD)/exports.map
+	@mkdir -p $$(@D)
+	$$(Q)$$(CC) -shared -o $$@ $$(filter %.o,$$^) $(BUILD)/$(2)/libcore.a \
+		-Wl,-z,defs -Wl,-z,now -Wl,-soname,libheddle.so \
+		-Wl,--version-script=$(BUILD)/exports.map
+endef
+$(eval $(call object,$(BUILD)/libheddle.so,release))
+$(eval $(call object,$(BUILD)/debug/libheddle.so,debug))
 
 # ---- tests ----
 # Each part ends with "NAME: N passed, N failed"; tests/sum.sh runs them and adds up.

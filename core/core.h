@@ -28,6 +28,9 @@ struct core_config {
 	 * newosproc must be given. */
 	size_t tls;
 
+	/* The caller's, as of a hosted G. */
+	void *host;
+
 	/* The bounds of the caller's stack, for sanitizers and reports; 0: not known. */
 	uintptr_t stacklo, stackhi;
 
@@ -54,6 +57,46 @@ void core_mstart(struct m *mp, uintptr_t lo, uintptr_t hi);
  * Blocks   nobody.
  * Order    what the caller did before is visible to fn. */
 int newproc(void (*fn)(void *), void *arg, size_t stacksize, struct g **gp);
+
+/* Hosted Gs: contexts whose stack and FS base the embedder brings. They are made once and
+ * run many times, on whatever lies below `base`.
+ *
+ * ghost: makes one, dead as yet. NULL without memory.
+ * gtake: a dead one from the free lists, with a stack about as large as asked for; or NULL.
+ * gstart: runs fn(arg) on one that ghost or gtake gave, as newproc does; mask is its
+ *         signal mask.
+ * gkeep: is the running G, when it ends, to stay off the free lists?
+ * gdead: true if such a G has ended and nobody stands on its stack any more.
+ * grecycle: puts one that is dead on the free lists.
+ * Context  a G, or a kernel thread that is no M. Blocks: nobody. */
+struct ghostspec {
+	uintptr_t lo, hi; /* the stack */
+	uintptr_t base;
+	uintptr_t fsbase;
+	void *host;
+};
+struct g *ghost(const struct ghostspec *spec);
+struct g *gtake(size_t stacksize);
+void gstart(struct g *gp, void (*fn)(void *), void *arg, uint64_t sigmask);
+void gkeep(bool keep);
+bool gdead(const struct g *gp);
+void grecycle(struct g *gp);
+
+/* gself: the running G, NULL on a kernel thread that is no M. ghost_of: its host. */
+struct g *gself(void);
+void *ghost_of(const struct g *gp);
+
+/* gof: the G, if any, whose FS base that is. */
+struct g *gof(uintptr_t fsbase);
+
+/* gtid: the kernel thread that gp runs on, or blocks with; 0 if it does neither. It may be
+ * another the next moment. */
+int32_t gtid(const struct g *gp);
+
+/* gmask: the signal mask of the caller. gsigprocmask: rt_sigprocmask for the running G;
+ * returns 0 or -errno. */
+uint64_t gmask(void);
+int gsigprocmask(int how, const uint64_t *set, uint64_t *old);
 
 /* gopark: puts the running G to sleep until goready() is called on it. Once its context
  * is saved, unlockf(gp, lock) runs, on whatever runs next on that M; false wakes it again.

@@ -42,4 +42,26 @@ int futex_wake(ATOMIC(uint32_t) *addr, int n, uint32_t bitset, int flags);
 int futex_requeue(ATOMIC(uint32_t) *addr, int nwake, ATOMIC(uint32_t) *addr2, int nmove, bool check,
 		  uint32_t value);
 
+/* ---- queues: waiting without a value ----
+ *
+ * *count is the number of those who wait at it; the program's object holds the word, and
+ * only these calls change it. So whoever reads 0 there need not call queue_wake. A waiter
+ * that was woken does not touch it again: the waker may destroy the object. */
+
+/* queue_wait: joins the queue at count, then calls release(arg), which may let go of what
+ * guards the queue and names a futex word on which one waiter is to be woken (NULL: none),
+ * then sleeps. No wake-up after the call of release is lost.
+ *          release must neither block nor call the core. then: see queue_move.
+ * Returns  0 (woken), -ETIMEDOUT, -EINTR; -ENOMEM without room for the timer.
+ * Context  as futex_wait. Blocks: as futex_wait. */
+int queue_wait(ATOMIC(uint32_t) *count, const struct deadline *deadline,
+	       ATOMIC(uint32_t) *(*release)(void *), void *arg, ATOMIC(uint32_t) *then);
+
+/* queue_wake: wakes up to n, oldest first. Returns how many. Context: any but a handler. */
+int queue_wake(ATOMIC(uint32_t) *count, int n);
+
+/* queue_wakeall: wakes the oldest; the others, as far as they gave the same futex word as
+ * `then`, wait there from now on, as if by futex_wait; the rest are woken. */
+void queue_wakeall(ATOMIC(uint32_t) *count);
+
 #endif

@@ -79,11 +79,27 @@ void gfpurge(struct p *pp)
 	gfspill(pp, 0);
 }
 
+static void gflist_global(struct g *gp)
+{
+	lock(&sched.glock);
+	gp->schedlink = sched.gfree;
+	st_rlx(&sched.gfree, gp);
+	sched.ngfree++;
+	unlock(&sched.glock);
+}
+
+static void gflist(struct p *pp, struct g *gp)
+{
+	gp->schedlink = pp->gfree;
+	pp->gfree = gp;
+	if (++pp->ngfree >= GFREE_LOCAL)
+		gfspill(pp, GFREE_LOCAL / 2);
+}
+
 void gfput(struct m *mp, struct g *gp)
 {
 	struct p *pp = ld_rlx(&mp->p);
 
-	st_rlx(&gp->status, GDEAD);
 	if (gp->lockedm)
 		gp->lockedm->lockedg = NULL;
 	gp->lockedm = NULL;
@@ -95,10 +111,10 @@ void gfput(struct m *mp, struct g *gp)
 		gp->fsbase = 0;
 	}
 	san_fiber_free(gp);
-	gp->schedlink = pp->gfree;
-	pp->gfree = gp;
-	if (++pp->ngfree >= GFREE_LOCAL)
-		gfspill(pp, GFREE_LOCAL / 2);
+	/* Release: pairs with the acquire in gdead: nobody stands on its stack any more. */
+	st_rel(&gp->status, GDEAD);
+	if (!gp->kept)
+		gflist(pp, gp);
 }
 
 static struct g *gfget_global(struct p *pp)
@@ -128,21 +144,38 @@ static struct g *gfget_global(struct p *pp)
 	return NULL;
 }
 
-/* A dead G with a stack of about that size, or NULL. */
-static struct g *gfget(struct p *pp)
+/* Can it run what asks for so much stack? One that is not hosted is given another. */
+static bool fits(const struct g *gp, size_t size)
 {
-	struct g *gp = NULL;
+	size_t have = gp->stack.hi - gp->stack.lo;
 
-	if (pp && !pp->gfree && ld_rlx(&sched.gfree))
-		gfget_global(pp);
-	if (!pp)
-		return ld_rlx(&sched.gfree) ? gfget_global(NULL) : NULL;
-	gp = pp->gfree;
-	if (gp) {
-		pp->gfree = gp->schedlink;
-		pp->ngfree--;
+	return !gp->hosted || (have >= size && have / 4 <= size);
+}
+
+/* A dead G with a stack of about that size, or NULL. */
+static struct g *gfget(struct p *pp, size_t size)
+{
+	struct g **at;
+	struct g *gp;
+
+	if (!pp) {
+		if (!ld_rlx(&sched.gfree) || !(gp = gfget_global(NULL)))
+			return NULL;
+		if (fits(gp, size))
+			return gp;
+		gflist_global(gp);
+		return NULL;
 	}
-	return gp;
+	if (!pp->gfree && ld_rlx(&sched.gfree))
+		gfget_global(pp);
+	for (at = &pp->gfree; (gp = *at) != NULL; at = &gp->schedlink) {
+		if (!fits(gp, size))
+			continue;
+		*at = gp->schedlink;
+		pp->ngfree--;
+		return gp;
+	}
+	return NULL;
 }
 
 static uint64_t goidget(struct p *pp)
@@ -157,7 +190,7 @@ static uint64_t goidget(struct p *pp)
 }
 
 /* The first thing on a G's own stack. */
-static void gstart(void *arg)
+static void gmain(void *arg)
 {
 	struct g *gp = arg;
 
@@ -196,8 +229,32 @@ static int gstack(struct g *gp, size_t size)
 
 static uintptr_t gstack_top(const struct g *gp)
 {
-	return gp->fsbase ? (gp->fsbase - ((g_tls + 63) & ~(size_t)63)) & ~(uintptr_t)15
-			  : gp->stack.hi & ~(uintptr_t)15;
+	return gp->hosted   ? gp->base & ~(uintptr_t)15
+	       : gp->fsbase ? (gp->fsbase - ((g_tls + 63) & ~(size_t)63)) & ~(uintptr_t)15
+			    : gp->stack.hi & ~(uintptr_t)15;
+}
+
+/* A new G's first way to a queue. With mp, its P is held. */
+static void make_runnable(struct m *mp, struct g *gp, bool recycled)
+{
+	struct p *pp;
+
+	if (!mp) {
+		add_rlx(&sched.nopstats.created, 1);
+		add_rlx(&sched.nopstats.recycled, recycled);
+		/* As if it had been waiting. */
+		st_rlx(&gp->status, GWAITING);
+		injectready(gp);
+		return;
+	}
+	pp = ld_rlx(&mp->p);
+	st_rlx(&gp->status, GRUNNABLE);
+	count(pp, created);
+	if (recycled)
+		count(pp, recycled);
+	trace_ready(mp, gp);
+	runqput(pp, gp, true);
+	wakep(mp);
 }
 
 int newproc(void (*fn)(void *), void *arg, size_t stacksize, struct g **out)
@@ -208,7 +265,7 @@ int newproc(void (*fn)(void *), void *arg, size_t stacksize, struct g **out)
 	bool recycled = true;
 	int r = 0;
 
-	gp = gfget(pp);
+	gp = gfget(pp, stacksize);
 	if (!gp) {
 		recycled = false;
 		gp = gnew();
@@ -216,12 +273,8 @@ int newproc(void (*fn)(void *), void *arg, size_t stacksize, struct g **out)
 	if (!gp || (r = gstack(gp, stacksize)) < 0) {
 		if (gp) {
 			/* It has no stack; it may get one another time. */
-			lock(&sched.glock);
 			st_rlx(&gp->status, GDEAD);
-			gp->schedlink = sched.gfree;
-			st_rlx(&sched.gfree, gp);
-			sched.ngfree++;
-			unlock(&sched.glock);
+			gflist_global(gp);
 		}
 		if (mp)
 			unpin(self);
@@ -231,26 +284,101 @@ int newproc(void (*fn)(void *), void *arg, size_t stacksize, struct g **out)
 	gp->arg = arg;
 	gp->goid = goidget(pp);
 	gp->sigmask = self ? self->sigmask : sched.foreignmask;
-	gp->host = NULL;
-	arch_context_init(&gp->sched, gstack_top(gp), gstart, gp);
+	arch_context_init(&gp->sched, gstack_top(gp), gmain, gp);
 	san_fiber_new(gp);
 	if (out)
 		*out = gp;
-	if (!mp) {
-		add_rlx(&sched.nopstats.created, 1);
-		add_rlx(&sched.nopstats.recycled, recycled);
-		/* As if it had been waiting. */
-		st_rlx(&gp->status, GWAITING);
-		injectready(gp);
-		return 0;
-	}
-	st_rlx(&gp->status, GRUNNABLE);
-	count(pp, created);
-	if (recycled)
-		count(pp, recycled);
-	trace_ready(mp, gp);
-	runqput(pp, gp, true);
-	wakep(mp);
-	unpin(self);
+	make_runnable(mp, gp, recycled);
+	if (mp)
+		unpin(self);
 	return 0;
+}
+
+struct g *ghost(const struct ghostspec *spec)
+{
+	struct g *gp = gnew();
+
+	if (!gp)
+		return NULL;
+	st_rlx(&gp->status, GDEAD);
+	gp->hosted = true;
+	gp->stack.lo = spec->lo;
+	gp->stack.hi = spec->hi;
+	gp->base = spec->base;
+	gp->fsbase = spec->fsbase;
+	gp->host = spec->host;
+	/* Before its first run, for gof. */
+	st_rlx(tls_wordof(spec->fsbase), gp);
+	return gp;
+}
+
+struct g *gtake(size_t size)
+{
+	struct g *self = getg(), *gp;
+	struct m *mp = enter(self);
+
+	gp = gfget(mp ? ld_rlx(&mp->p) : NULL, size);
+	outof(self);
+	return gp;
+}
+
+void gstart(struct g *gp, void (*fn)(void *), void *arg, uint64_t sigmask)
+{
+	struct g *self = getg();
+	struct m *mp = enter(self);
+
+	gp->fn = fn;
+	gp->arg = arg;
+	gp->goid = goidget(mp ? ld_rlx(&mp->p) : NULL);
+	gp->sigmask = sigmask;
+	arch_context_init(&gp->sched, gstack_top(gp), gmain, gp);
+	san_fiber_new(gp);
+	make_runnable(mp, gp, false);
+	outof(self);
+}
+
+void gkeep(bool keep)
+{
+	getg()->kept = keep;
+}
+
+void grecycle(struct g *gp)
+{
+	struct g *self = getg();
+	struct m *mp = enter(self);
+
+	gp->kept = false;
+	if (mp)
+		gflist(ld_rlx(&mp->p), gp);
+	else
+		gflist_global(gp);
+	outof(self);
+}
+
+bool gdead(const struct g *gp)
+{
+	/* Acquire: pairs with the release in gfput. */
+	return ld_acq(&gp->status) == GDEAD;
+}
+
+struct g *gself(void)
+{
+	return getg();
+}
+
+void *ghost_of(const struct g *gp)
+{
+	return gp->host;
+}
+
+struct g *gof(uintptr_t fsbase)
+{
+	return ld_rlx(tls_wordof(fsbase));
+}
+
+int32_t gtid(const struct g *gp)
+{
+	struct m *mp = ld_acq(&gp->m);
+
+	return mp && ld_rlx(&mp->curg) == gp ? ld_rlx(&mp->tid) : 0;
 }

@@ -10,8 +10,8 @@
 
 #include "atomic.h"
 #include "context.h"
-#include "limits.h"
 #include "lock.h"
+#include "sizes.h"
 #include "stack.h"
 #include "stats.h"
 #include "timer.h"
@@ -84,12 +84,15 @@ struct g {
 	void *arg;
 	uint64_t goid;
 	struct stack stack;
+	uintptr_t base; /* of a hosted G: where its runs begin on the stack */
 	struct timer timer; /* of sleeps and of waits with a deadline */
 
 	uint32_t lockedcount; /* depth of lockosthread */
 	uint8_t waitreason; /* enum waitreason */
 	bool isg0; /* the scheduler's context of an M, not a thread of the program */
 	bool adopted; /* its stack and thread block are not ours */
+	bool hosted; /* ghost() made it: stack, thread block and host stay with it */
+	bool kept; /* hosted: stays off the free lists when it ends; written by the G itself */
 	ATOMIC(uint64_t) waitsince; /* nanotime of the park, when it is wanted */
 	ATOMIC(uint64_t) runnablesince; /* nanotime of the ready, when it is wanted */
 	ATOMIC(const void *) waiton; /* the futex word or fd it waits for */

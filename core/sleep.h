@@ -2,6 +2,7 @@
 #ifndef HEDDLE_SLEEP_H
 #define HEDDLE_SLEEP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* gosleep: sleeps until the clock (as in futex.h's struct deadline) shows `at`.

@@ -12,8 +12,8 @@ warnings="-Wall -Wextra -Wundef -Wshadow -Wconversion -Wstrict-prototypes -Wmiss
 -Wvla -Werror"
 base="-std=gnu11 -g -fvisibility=hidden -fno-stack-protector -fno-omit-frame-pointer -fno-pie \
 -ffunction-sections -fdata-sections"
-# The twins of atomic.h and limits.h go first, so that their guards keep the core's out.
-export twins="-include tests/model/atomic.h -include tests/model/limits.h -iquote tests/model \
+# The twins of atomic.h and sizes.h go first, so that their guards keep the core's out.
+export twins="-include tests/model/atomic.h -include tests/model/sizes.h -iquote tests/model \
 -iquote core -iquote core/arch/$ARCH -iquote core/debug"
 export watched="$base $twins -O1 -fsanitize=thread"
 export engine="memory steps sc race threads explore trace main switch cpu"

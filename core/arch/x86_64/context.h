@@ -25,6 +25,15 @@ void arch_switch_landing(void);
  * at top (16-byte aligned); entry must not return. */
 void arch_context_init(struct gobuf *buf, uintptr_t top, void (*entry)(void *), void *arg);
 
+/* arch_switch_exit: saves the caller into *from, as arch_switch does, and ends the kernel
+ * thread. Returns when someone switches to *from. */
+void arch_switch_exit(struct gobuf *from);
+
+/* arch_clone_into: raw clone of a kernel thread that goes on in *to with FS base fs; *tid
+ * is its tid while it lives, and 0, with a futex wake, when it is gone.
+ * Returns  its tid, or -errno. */
+long arch_clone_into(const struct gobuf *to, uintptr_t fs, int32_t *tid);
+
 /* arch_use_pkru: from here on contexts carry their PKRU. For the first pkey_alloc. */
 void arch_use_pkru(void);
 

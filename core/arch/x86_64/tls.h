@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "atomic.h"
+
 struct g;
 
 extern __thread struct g *heddle_g __attribute__((tls_model("initial-exec"), visibility("hidden")));
@@ -26,6 +28,14 @@ static inline struct g *getg(void)
 	return gp;
 }
 
+/* tls_wordof: the word of another thread block. */
+static inline ATOMIC(struct g *) *tls_wordof(uintptr_t fsbase)
+{
+	uintptr_t off;
+	__asm__("movq heddle_g@gottpoff(%%rip), %0" : "=r"(off));
+	return (ATOMIC(struct g *) *)(fsbase + off);
+}
+
 static inline void setg(struct g *gp)
 {
 	void *at;
@@ -34,6 +44,14 @@ static inline void setg(struct g *gp)
 			 : "=&r"(at)
 			 : "r"(gp)
 			 : "memory");
+}
+
+/* arch_tls_word: 32 bits of the calling thread's block, at an offset from its FS base. */
+static inline uint32_t arch_tls_word(ptrdiff_t offset)
+{
+	uint32_t word;
+	__asm__ volatile("movl %%fs:(%1), %0" : "=r"(word) : "r"(offset));
+	return word;
 }
 
 /* True if this cpu and kernel let user code load the FS base. Set by arch_init. */

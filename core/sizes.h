@@ -1,7 +1,7 @@
 /* How much the structures hold that a P owns. tests/model/ has a second file of this name,
  * with a ring so small that exploring every interleaving reaches its rim. */
-#ifndef HEDDLE_LIMITS_H
-#define HEDDLE_LIMITS_H
+#ifndef HEDDLE_SIZES_H
+#define HEDDLE_SIZES_H
 
 enum {
 	RUNQ_SIZE = 256, /* a power of two; seed 003 R1 */

@@ -1,0 +1,113 @@
+/* Cancellation, told of Gs. glibc's own would send a signal to a tid that the kernel does
+ * not know.
+ *
+ * A wait that a cancellation ends stands between cancel_begin and cancel_end. No request
+ * is lost between the look at the request and the sleep:
+ *
+ *   waiter: interruptible = 1          canceller: cancel |= CANCELED
+ *           looks at cancel                       looks at interruptible; while it is set,
+ *           sleeps                                interrupts, until a sleep was ended */
+#include <errno.h>
+#include <sched.h>
+
+#include "sleep.h"
+#include "thread.h"
+
+void cancel_point(void)
+{
+	struct thread *t = thread_self();
+
+	if (!t || (ld_acq(&t->cancel) & (CANCELED | DISABLED | EXITING)) != CANCELED)
+		return;
+	st_rlx(&t->interruptible, 0);
+	pthread_exit(PTHREAD_CANCELED);
+}
+
+void cancel_begin(void)
+{
+	struct thread *t = thread_self();
+
+	if (!t)
+		return;
+	if (!(ld_rlx(&t->cancel) & DISABLED))
+		st_sc(&t->interruptible, 1);
+	if (unlikely(ld_sc(&t->cancel) & CANCELED))
+		cancel_point();
+}
+
+void cancel_end(void)
+{
+	struct thread *t = thread_self();
+
+	if (!t)
+		return;
+	st_rlx(&t->interruptible, 0);
+	if (unlikely(ld_rlx(&t->cancel) & CANCELED))
+		cancel_point();
+}
+
+EXPORT int pthread_cancel(pthread_t thread)
+{
+	struct thread *t = served() ? thread_of(thread) : NULL;
+
+	if (!t)
+		return real_table.pthread_cancel(thread);
+	if (ld_acq(&t->life) & FINISHED)
+		return 0;
+	or_sc(&t->cancel, CANCELED);
+	if (t == thread_self()) {
+		if (ld_rlx(&t->cancel) & ASYNC)
+			cancel_point();
+		return 0;
+	}
+	while (ld_sc(&t->interruptible) && !gointerrupt(t->gp))
+		sched_yield();
+	return 0;
+}
+
+EXPORT int pthread_setcancelstate(int state, int *old)
+{
+	struct thread *t = served() ? thread_self() : NULL;
+	uint32_t before;
+
+	if (!t)
+		return real_table.pthread_setcancelstate(state, old);
+	if (state != PTHREAD_CANCEL_ENABLE && state != PTHREAD_CANCEL_DISABLE)
+		return EINVAL;
+	before = ld_rlx(&t->cancel);
+	if (old)
+		*old = before & DISABLED ? PTHREAD_CANCEL_DISABLE : PTHREAD_CANCEL_ENABLE;
+	if (state == PTHREAD_CANCEL_DISABLE && !(before & DISABLED))
+		or_sc(&t->cancel, DISABLED);
+	else if (state == PTHREAD_CANCEL_ENABLE && (before & DISABLED))
+		before = and_sc(&t->cancel, ~(uint32_t)DISABLED);
+	if (state == PTHREAD_CANCEL_ENABLE && (before & ASYNC))
+		cancel_point();
+	return 0;
+}
+
+EXPORT int pthread_setcanceltype(int type, int *old)
+{
+	struct thread *t = served() ? thread_self() : NULL;
+	uint32_t before;
+
+	if (!t)
+		return real_table.pthread_setcanceltype(type, old);
+	if (type != PTHREAD_CANCEL_DEFERRED && type != PTHREAD_CANCEL_ASYNCHRONOUS)
+		return EINVAL;
+	before = type == PTHREAD_CANCEL_ASYNCHRONOUS ? or_sc(&t->cancel, ASYNC)
+						     : and_sc(&t->cancel, ~(uint32_t)ASYNC);
+	if (old)
+		*old = before & ASYNC ? PTHREAD_CANCEL_ASYNCHRONOUS : PTHREAD_CANCEL_DEFERRED;
+	if (type == PTHREAD_CANCEL_ASYNCHRONOUS)
+		cancel_point();
+	return 0;
+}
+
+EXPORT void pthread_testcancel(void)
+{
+	if (served() && thread_self())
+		cancel_point();
+	else
+		real_table.pthread_testcancel();
+}

@@ -1,0 +1,360 @@
+/* Mutexes: normal, recursive, error-checking and adaptive ones, private to the process.
+ * The lock word, the owner and the count hold what glibc's would, so that debuggers and
+ * static initialisers keep their meaning. Robust, priority-inheriting, priority-protecting
+ * and shared ones are glibc's own (design section 7): see special_lock.
+ *
+ * The lock word: 0 free, 1 locked, 2 locked and somebody may wait, 3 the same, and the
+ * oldest waiter has waited so long that the next unlock is to hand it the lock: the word
+ * stays, and `granted` in the owner field is the token that whoever wakes takes. */
+#include "mutex.h"
+
+#include <errno.h>
+
+#include "futex.h"
+#include "os.h"
+#include "thread.h"
+#include "wire.h"
+
+enum {
+	FREE = 0,
+	LOCKED = 1,
+	CONTENDED = 2,
+	STARVING = 3,
+	GRANTED = 0x3fffffff, /* no tid */
+	STARVED_NS = 1000 * 1000,
+	KIND = 127,
+	OWNER_MATTERS = 3, /* recursive, error-checking */
+};
+
+#define WORD(m) ((ATOMIC(uint32_t) *)&(m)->__data.__lock)
+#define OWNER(m) ((ATOMIC(int32_t) *)&(m)->__data.__owner)
+
+/* Before the first thread exists nobody can be in the way. */
+extern char __libc_single_threaded;
+
+static inline bool take(pthread_mutex_t *m)
+{
+	if (__libc_single_threaded) {
+		if (ld_rlx(WORD(m)) != FREE)
+			return false;
+		st_rlx(WORD(m), LOCKED);
+		return true;
+	}
+	/* Acquire: pairs with the release in release(). */
+	return cas_acq(WORD(m), FREE, LOCKED);
+}
+
+static bool take_granted(pthread_mutex_t *m)
+{
+	return ld_rlx(OWNER(m)) == GRANTED && cas_acq(OWNER(m), GRANTED, 0);
+}
+
+/* Go's two modes in one loop. */
+static int lock_slow(pthread_mutex_t *m, const struct deadline *deadline)
+{
+	uint64_t since = 0;
+	bool starving = false;
+
+	for (int i = 0; core_canspin(i); i++) {
+		if (ld_rlx(WORD(m)) == FREE && cas_acq(WORD(m), FREE, LOCKED))
+			return 0;
+		core_dospin();
+	}
+	for (;;) {
+		uint32_t word = ld_rlx(WORD(m));
+		int r;
+
+		if (word == FREE) {
+			if (cas_acq(WORD(m), FREE, starving ? STARVING : CONTENDED))
+				return 0;
+			continue;
+		}
+		if (word == LOCKED || (starving && word == CONTENDED)) {
+			uint32_t want = starving ? STARVING : CONTENDED;
+			if (!cas_rlx(WORD(m), word, want))
+				continue;
+			word = want;
+		}
+		if (since == 0)
+			since = nanotime();
+		r = futex_wait(WORD(m), word, (uint32_t)FUTEX_ANY, deadline,
+			       starving ? FUTEX_LIFO : 0);
+		if (take_granted(m)) {
+			/* Handed over in the locked state. Not starving any more, if the
+			 * next has not waited as long; it will say so itself. */
+			st_rlx(WORD(m), CONTENDED);
+			return 0;
+		}
+		if (r == -ETIMEDOUT)
+			return ETIMEDOUT;
+		starving = nanotime() - since > STARVED_NS;
+	}
+}
+
+static void hand_over(pthread_mutex_t *m)
+{
+	/* Release: pairs with the acquire in take_granted. */
+	st_rel(OWNER(m), GRANTED);
+	if (futex_wake(WORD(m), 1, (uint32_t)FUTEX_ANY, 0) > 0)
+		return;
+	/* Nobody waits: unless one that came meanwhile took the token, we hold it still. */
+	if (!cas_acq(OWNER(m), GRANTED, 0))
+		return;
+	if (xchg_rel(WORD(m), FREE) > LOCKED)
+		futex_wake(WORD(m), 1, (uint32_t)FUTEX_ANY, 0);
+}
+
+static inline void release(pthread_mutex_t *m)
+{
+	if (__libc_single_threaded) {
+		st_rlx(WORD(m), FREE);
+		return;
+	}
+	if (unlikely(ld_rlx(WORD(m)) == STARVING)) {
+		hand_over(m);
+		return;
+	}
+	/* Release: pairs with the acquire in take(). */
+	if (xchg_rel(WORD(m), FREE) > LOCKED)
+		futex_wake(WORD(m), 1, (uint32_t)FUTEX_ANY, 0);
+}
+
+static inline void own(pthread_mutex_t *m, pid_t tid)
+{
+	st_rlx(OWNER(m), tid);
+	m->__data.__nusers++;
+}
+
+static inline void disown(pthread_mutex_t *m)
+{
+	st_rlx(OWNER(m), 0);
+	m->__data.__nusers--;
+}
+
+/* ---- glibc's own kinds ---- */
+
+static bool is_special(const pthread_mutex_t *m)
+{
+	return (m->__data.__kind & KIND) > PTHREAD_MUTEX_ADAPTIVE_NP;
+}
+
+static bool needs_true_tid(const pthread_mutex_t *m)
+{
+	enum { ROBUST = 16, INHERIT = 32, PROTECT = 64, SHARED = 128 };
+	int kind = m->__data.__kind;
+
+	return (kind & (INHERIT | PROTECT)) ||
+	       ((kind & SHARED) && (kind & (ROBUST | OWNER_MATTERS)));
+}
+
+enum how { LOCK, TRY, TIMED, UNLOCK };
+
+static int special(pthread_mutex_t *m, enum how how, clockid_t clock, const struct timespec *until)
+{
+	struct thread *t = thread_self();
+	bool wait = t && (how == LOCK || how == TIMED);
+	int r;
+
+	/* The kernel, or another process, goes by the tid of the kernel thread. */
+	if (t && !t->wired && needs_true_tid(m))
+		thread_wire(t);
+
+	if (wait) {
+		r = real_table.pthread_mutex_trylock(m);
+		if (r != EBUSY)
+			return r;
+		entersyscall();
+	}
+	r = how == LOCK	   ? real_table.pthread_mutex_lock(m)
+	    : how == TRY   ? real_table.pthread_mutex_trylock(m)
+	    : how == TIMED ? real_table.pthread_mutex_clocklock(m, clock, until)
+			   : real_table.pthread_mutex_unlock(m);
+	if (wait)
+		exitsyscall();
+	return r;
+}
+
+/* ---- the calls ---- */
+
+/* A wired thread has got another tid, perhaps while it held this one. */
+static bool is_mine(const pthread_mutex_t *m, pid_t tid)
+{
+	struct thread *t;
+
+	if (likely(ld_rlx(OWNER(m)) == tid))
+		return true;
+	t = thread_self();
+	return t && t->wired && ld_rlx(OWNER(m)) == t->tid;
+}
+
+/* What a kind does when its owner locks it again: -1: lock, as others. */
+static int relock(pthread_mutex_t *m, pid_t tid, bool try)
+{
+	int kind = m->__data.__kind & OWNER_MATTERS;
+
+	if (!is_mine(m, tid))
+		return -1;
+	if (kind == PTHREAD_MUTEX_RECURSIVE_NP) {
+		if (m->__data.__count + 1 == 0)
+			return EAGAIN;
+		m->__data.__count++;
+		return 0;
+	}
+	if (kind == PTHREAD_MUTEX_ERRORCHECK_NP)
+		return try ? EBUSY : EDEADLK;
+	return -1;
+}
+
+static int lock_kind(pthread_mutex_t *m, const struct deadline *deadline)
+{
+	pid_t tid = tid_self();
+	int r;
+
+	if ((r = relock(m, tid, false)) >= 0)
+		return r;
+	if (!take(m) && (r = lock_slow(m, deadline)) > 0)
+		return r;
+	if ((m->__data.__kind & KIND) == PTHREAD_MUTEX_RECURSIVE_NP)
+		m->__data.__count = 1;
+	own(m, tid);
+	return 0;
+}
+
+EXPORT int pthread_mutex_lock(pthread_mutex_t *m)
+{
+	if (unlikely(!served()))
+		return real_table.pthread_mutex_lock(m);
+	if (likely((m->__data.__kind & KIND) == PTHREAD_MUTEX_TIMED_NP)) {
+		if (!take(m))
+			lock_slow(m, NULL);
+		own(m, tid_self());
+		return 0;
+	}
+	return is_special(m) ? special(m, LOCK, 0, NULL) : lock_kind(m, NULL);
+}
+
+EXPORT int pthread_mutex_trylock(pthread_mutex_t *m)
+{
+	pid_t tid;
+	int r;
+
+	if (unlikely(!served()))
+		return real_table.pthread_mutex_trylock(m);
+	if (is_special(m))
+		return special(m, TRY, 0, NULL);
+	tid = tid_self();
+	if ((r = relock(m, tid, true)) >= 0)
+		return r;
+	if (!take(m))
+		return EBUSY;
+	if ((m->__data.__kind & KIND) == PTHREAD_MUTEX_RECURSIVE_NP)
+		m->__data.__count = 1;
+	own(m, tid);
+	return 0;
+}
+
+EXPORT int pthread_mutex_clocklock(pthread_mutex_t *m, clockid_t clock,
+				   const struct timespec *until)
+{
+	struct deadline d;
+	int r;
+
+	if (unlikely(!served()))
+		return real_table.pthread_mutex_clocklock(m, clock, until);
+	if (is_special(m))
+		return special(m, TIMED, clock, until);
+	if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC)
+		return EINVAL;
+	if ((r = relock(m, tid_self(), false)) >= 0)
+		return r;
+	if ((r = deadline_of(&d, clock, until)) == 0)
+		return lock_kind(m, &d);
+	/* A free lock is taken whatever the time says. */
+	return pthread_mutex_trylock(m) == 0 ? 0 : r;
+}
+
+EXPORT int pthread_mutex_timedlock(pthread_mutex_t *m, const struct timespec *until)
+{
+	if (unlikely(!served()))
+		return real_table.pthread_mutex_timedlock(m, until);
+	return pthread_mutex_clocklock(m, CLOCK_REALTIME, until);
+}
+
+EXPORT int pthread_mutex_unlock(pthread_mutex_t *m)
+{
+	int kind = m->__data.__kind & KIND;
+
+	if (unlikely(!served()))
+		return real_table.pthread_mutex_unlock(m);
+	if (unlikely(kind != PTHREAD_MUTEX_TIMED_NP)) {
+		if (is_special(m))
+			return special(m, UNLOCK, 0, NULL);
+		if (kind != PTHREAD_MUTEX_ADAPTIVE_NP && !is_mine(m, tid_self()))
+			return EPERM;
+		if (kind == PTHREAD_MUTEX_RECURSIVE_NP && --m->__data.__count != 0)
+			return 0;
+	}
+	disown(m);
+	release(m);
+	return 0;
+}
+
+EXPORT int __pthread_mutex_lock(pthread_mutex_t *m)
+{
+	return pthread_mutex_lock(m);
+}
+
+EXPORT int __pthread_mutex_trylock(pthread_mutex_t *m)
+{
+	return pthread_mutex_trylock(m);
+}
+
+EXPORT int __pthread_mutex_unlock(pthread_mutex_t *m)
+{
+	return pthread_mutex_unlock(m);
+}
+
+/* ---- for condition variables ---- */
+
+ATOMIC(uint32_t) *mutex_word(pthread_mutex_t *m)
+{
+	return is_special(m) ? NULL : WORD(m);
+}
+
+int mutex_may_wait(pthread_mutex_t *m)
+{
+	int kind = m->__data.__kind & KIND;
+
+	if (is_special(m) || kind == PTHREAD_MUTEX_TIMED_NP || kind == PTHREAD_MUTEX_ADAPTIVE_NP)
+		return 0;
+	return is_mine(m, tid_self()) ? 0 : EPERM;
+}
+
+ATOMIC(uint32_t) *mutex_letgo(pthread_mutex_t *m, uint32_t *depth)
+{
+	if (is_special(m)) {
+		real_table.pthread_mutex_unlock(m);
+		return NULL;
+	}
+	*depth = m->__data.__count;
+	m->__data.__count = 0;
+	disown(m);
+	if (ld_rlx(WORD(m)) == STARVING) {
+		/* As hand_over; the caller wakes. With a token and nobody to take it the
+		 * next to come does. */
+		st_rlx(WORD(m), CONTENDED);
+	}
+	return xchg_rel(WORD(m), FREE) > LOCKED ? WORD(m) : NULL;
+}
+
+int mutex_getback(pthread_mutex_t *m, uint32_t depth)
+{
+	if (is_special(m))
+		return special(m, LOCK, 0, NULL);
+	/* As one that has waited: those behind it in the queue are woken by its unlock. */
+	if (!cas_acq(WORD(m), FREE, CONTENDED))
+		lock_slow(m, NULL);
+	m->__data.__count = depth;
+	own(m, tid_self());
+	return 0;
+}

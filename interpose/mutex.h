@@ -1,0 +1,23 @@
+/* What condition variables ask of a mutex. */
+#ifndef HEDDLE_MUTEX_H
+#define HEDDLE_MUTEX_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+#include "atomic.h"
+
+/* mutex_word: where those wait who wait for m; NULL if that is glibc's business. */
+ATOMIC(uint32_t) *mutex_word(pthread_mutex_t *m);
+
+/* mutex_may_wait: EPERM if m keeps an owner and the caller is not it, else 0. */
+int mutex_may_wait(pthread_mutex_t *m);
+
+/* mutex_letgo: unlocks m, however deep, without waking anybody.
+ * Returns  the word on which one waiter must be woken, or NULL. Calls nothing of the core. */
+ATOMIC(uint32_t) *mutex_letgo(pthread_mutex_t *m, uint32_t *depth);
+
+/* mutex_getback: locks it again, as deep as it was. 0, or a robust mutex's error. */
+int mutex_getback(pthread_mutex_t *m, uint32_t depth);
+
+#endif

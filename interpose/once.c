@@ -1,0 +1,61 @@
+/* pthread_once. In the word: 0 not yet, 1 running, 3 running and somebody waits, 2 done: the
+ * last as glibc's. A fork during the running is of no interest: the child finds 1 and would
+ * wait for ever, so the number of forks stands above, as in glibc. */
+#include "once.h"
+#include "futex.h"
+#include "thread.h"
+
+enum { RUNNING = 1, DONE = 2, WAITED = 3, STATE = 3, FORKS = 4 };
+
+/* Counted up in each child, before any thread of it runs. */
+static ATOMIC(uint32_t) forks;
+
+void once_forked(void)
+{
+	add_rlx(&forks, FORKS);
+}
+
+struct running {
+	ATOMIC(uint32_t) *word;
+	bool done;
+};
+
+/* Also when the function is left by cancellation or an exception: then it has not run. */
+static void leave(struct running *r)
+{
+	uint32_t after = r->done ? DONE : 0;
+
+	/* Release: pairs with the acquire of whoever finds DONE. */
+	if ((xchg_rel(r->word, after) & STATE) == WAITED)
+		futex_wake(r->word, FUTEX_ANY, (uint32_t)FUTEX_ANY, 0);
+}
+
+static void run(ATOMIC(uint32_t) *word, void (*fn)(void))
+{
+	__attribute__((cleanup(leave))) struct running r = { word, false };
+
+	fn();
+	r.done = true;
+}
+
+EXPORT int pthread_once(pthread_once_t *once, void (*fn)(void))
+{
+	ATOMIC(uint32_t) *word = (ATOMIC(uint32_t) *)once;
+
+	if (!served())
+		return real_table.pthread_once(once, fn);
+	for (;;) {
+		uint32_t s = ld_acq(word), mine = ld_rlx(&forks) | RUNNING;
+		if (s & DONE && (s & STATE) == DONE)
+			return 0;
+		if (s == 0 || (s & ~(uint32_t)STATE) != ld_rlx(&forks)) {
+			if (!cas_acq(word, s, mine))
+				continue;
+			run(word, fn);
+			return 0;
+		}
+		if (s == mine && !cas_rlx(word, s, s | WAITED))
+			continue;
+		futex_wait(word, mine | WAITED, (uint32_t)FUTEX_ANY, NULL, 0);
+	}
+}

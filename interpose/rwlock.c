@@ -1,0 +1,292 @@
+/* Read-write locks, private to the process. Process-shared ones are glibc's own.
+ *
+ * The state word: readers that hold it, WRITER, and QUEUED while anybody waits, which sends
+ * whoever unlocks last to dispatch(). Everything about waiters happens under the guard.
+ * Whoever is woken holds the lock already: dispatch() counted it in. */
+#include <errno.h>
+
+#include "futex.h"
+#include "guard.h"
+#include "thread.h"
+
+#define WRITER (1u << 31)
+#define QUEUED (1u << 30)
+#define READERS (QUEUED - 1)
+
+#define STATE(l) ((ATOMIC(uint32_t) *)&(l)->__data.__readers)
+#define WRITERS(l) ((ATOMIC(uint32_t) *)&(l)->__data.__writers)
+#define WAITING(l) ((ATOMIC(uint32_t) *)&(l)->__data.__wrphase_futex)
+#define GUARD(l) ((ATOMIC(uint32_t) *)&(l)->__data.__writers_futex)
+#define OWNER(l) ((ATOMIC(int32_t) *)&(l)->__data.__cur_writer)
+
+static bool is_shared(const pthread_rwlock_t *l)
+{
+	return l->__data.__shared != 0;
+}
+
+static bool writers_first(const pthread_rwlock_t *l)
+{
+	return l->__data.__flags == PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP;
+}
+
+/* Can a reader enter in that state? */
+static bool open_to_readers(pthread_rwlock_t *l, uint32_t s)
+{
+	return !(s & WRITER) && !((s & QUEUED) && writers_first(l) && ld_rlx(WRITERS(l)) != 0);
+}
+
+static bool try_read(pthread_rwlock_t *l)
+{
+	for (;;) {
+		uint32_t s = ld_rlx(STATE(l));
+		if (!open_to_readers(l, s))
+			return false;
+		/* Acquire: pairs with the release in unlock. */
+		if (cas_acq(STATE(l), s, s + 1))
+			return true;
+	}
+}
+
+static bool try_write(pthread_rwlock_t *l, uint32_t allowed)
+{
+	for (;;) {
+		uint32_t s = ld_rlx(STATE(l));
+		if (s & ~allowed)
+			return false;
+		if (cas_acq(STATE(l), s, s | WRITER)) {
+			st_rlx(OWNER(l), tid_self());
+			return true;
+		}
+	}
+}
+
+/* Locks: the guard. The lock goes to those who wait, if it is free. */
+static void dispatch(pthread_rwlock_t *l)
+{
+	for (;;) {
+		uint32_t s = ld_rlx(STATE(l)), n = ld_rlx(WAITING(l)), w = ld_rlx(WRITERS(l));
+		bool write = w != 0 && (n == 0 || writers_first(l));
+
+		if (n == 0 && w == 0) {
+			if (cas_rlx(STATE(l), s, s & ~QUEUED))
+				return;
+			continue;
+		}
+		if ((s & WRITER) || ((s & READERS) && (write || n == 0)))
+			return;
+		if (!cas_acq(STATE(l), s, write ? s | WRITER : s + n))
+			continue;
+		/* Some may have left: their time was up. */
+		if (write) {
+			if (queue_wake(WRITERS(l), 1) == 1)
+				continue;
+			and_sc(STATE(l), ~WRITER);
+		} else {
+			uint32_t woken = (uint32_t)queue_wake(WAITING(l), (int)n);
+			if (woken != n)
+				add_sc(STATE(l), woken - n);
+		}
+	}
+}
+
+static int wait_turn(pthread_rwlock_t *l, bool write, const struct deadline *deadline)
+{
+	ATOMIC(uint32_t) *queue = write ? WRITERS(l) : WAITING(l);
+
+	for (;;) {
+		uint32_t s;
+		int r;
+
+		guard_lock(GUARD(l));
+		for (;;) {
+			s = ld_rlx(STATE(l));
+			if (write ? try_write(l, QUEUED) : try_read(l)) {
+				guard_unlock(GUARD(l));
+				return 0;
+			}
+			if ((s & QUEUED) || cas_rlx(STATE(l), s, s | QUEUED))
+				break;
+		}
+		/* It may have become free as QUEUED was set; whoever freed it saw none. */
+		if ((s & (WRITER | READERS)) == 0 && !(s & QUEUED)) {
+			guard_unlock(GUARD(l));
+			continue;
+		}
+		r = queue_wait(queue, deadline, guard_letgo, (void *)GUARD(l), NULL);
+		guard_lock(GUARD(l));
+		if (r != 0)
+			dispatch(l);
+		guard_unlock(GUARD(l));
+		if (r == 0) {
+			if (write)
+				st_rlx(OWNER(l), tid_self());
+			return 0;
+		}
+		if (r == -ETIMEDOUT)
+			return ETIMEDOUT;
+	}
+}
+
+enum when { NOW, EVER, UNTIL };
+
+static int lock_it(pthread_rwlock_t *l, bool write, enum when when, clockid_t clock,
+		   const struct timespec *until)
+{
+	struct deadline d;
+	int r;
+
+	if (write ? try_write(l, 0) : try_read(l))
+		return 0;
+	if (when == NOW)
+		return EBUSY;
+	if (ld_rlx(OWNER(l)) == tid_self())
+		return EDEADLK;
+	if (when == UNTIL && (r = deadline_of(&d, clock, until)) != 0)
+		return r;
+	return wait_turn(l, write, when == UNTIL ? &d : NULL);
+}
+
+static int shared(pthread_rwlock_t *l, bool write, clockid_t clock, const struct timespec *until)
+{
+	bool g = thread_self() != NULL;
+	int r = write ? real_table.pthread_rwlock_trywrlock(l)
+		      : real_table.pthread_rwlock_tryrdlock(l);
+
+	if (r != EBUSY && r != EAGAIN)
+		return r;
+	if (g)
+		entersyscall();
+	if (until)
+		r = write ? real_table.pthread_rwlock_clockwrlock(l, clock, until)
+			  : real_table.pthread_rwlock_clockrdlock(l, clock, until);
+	else
+		r = write ? real_table.pthread_rwlock_wrlock(l)
+			  : real_table.pthread_rwlock_rdlock(l);
+	if (g)
+		exitsyscall();
+	return r;
+}
+
+EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t *l)
+{
+	if (!served())
+		return real_table.pthread_rwlock_rdlock(l);
+	return is_shared(l) ? shared(l, false, 0, NULL) : lock_it(l, false, EVER, 0, NULL);
+}
+
+EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t *l)
+{
+	if (!served())
+		return real_table.pthread_rwlock_wrlock(l);
+	return is_shared(l) ? shared(l, true, 0, NULL) : lock_it(l, true, EVER, 0, NULL);
+}
+
+EXPORT int pthread_rwlock_tryrdlock(pthread_rwlock_t *l)
+{
+	if (!served() || is_shared(l))
+		return real_table.pthread_rwlock_tryrdlock(l);
+	return lock_it(l, false, NOW, 0, NULL);
+}
+
+EXPORT int pthread_rwlock_trywrlock(pthread_rwlock_t *l)
+{
+	if (!served() || is_shared(l))
+		return real_table.pthread_rwlock_trywrlock(l);
+	return lock_it(l, true, NOW, 0, NULL);
+}
+
+EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t *l, clockid_t clock,
+				      const struct timespec *until)
+{
+	if (!served())
+		return real_table.pthread_rwlock_clockrdlock(l, clock, until);
+	if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC)
+		return EINVAL;
+	return is_shared(l) ? shared(l, false, clock, until)
+			    : lock_it(l, false, UNTIL, clock, until);
+}
+
+EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t *l, clockid_t clock,
+				      const struct timespec *until)
+{
+	if (!served())
+		return real_table.pthread_rwlock_clockwrlock(l, clock, until);
+	if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC)
+		return EINVAL;
+	return is_shared(l) ? shared(l, true, clock, until) : lock_it(l, true, UNTIL, clock, until);
+}
+
+EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t *l, const struct timespec *until)
+{
+	if (!served())
+		return real_table.pthread_rwlock_timedrdlock(l, until);
+	return pthread_rwlock_clockrdlock(l, CLOCK_REALTIME, until);
+}
+
+EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t *l, const struct timespec *until)
+{
+	if (!served())
+		return real_table.pthread_rwlock_timedwrlock(l, until);
+	return pthread_rwlock_clockwrlock(l, CLOCK_REALTIME, until);
+}
+
+EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *l)
+{
+	uint32_t s;
+
+	if (!served() || is_shared(l))
+		return real_table.pthread_rwlock_unlock(l);
+	if (ld_rlx(STATE(l)) & WRITER)
+		st_rlx(OWNER(l), 0);
+	do
+		s = ld_rlx(STATE(l));
+	/* Release: pairs with the acquire of whoever locks next. With waiters, the guard
+	 * keeps the object alive until dispatch() is through with it. */
+	while (!(s & QUEUED) && !cas_rel(STATE(l), s, s & WRITER ? 0 : s - 1));
+	if (!(s & QUEUED))
+		return 0;
+	guard_lock(GUARD(l));
+	do
+		s = ld_rlx(STATE(l));
+	while (!cas_rel(STATE(l), s, s & WRITER ? s & ~WRITER : s - 1));
+	dispatch(l);
+	guard_unlock(GUARD(l));
+	return 0;
+}
+
+EXPORT int pthread_rwlock_init(pthread_rwlock_t *l, const pthread_rwlockattr_t *attr)
+{
+	served();
+	return real_table.pthread_rwlock_init(l, attr);
+}
+
+EXPORT int pthread_rwlock_destroy(pthread_rwlock_t *l)
+{
+	served();
+	return real_table.pthread_rwlock_destroy(l);
+}
+
+EXPORT int __pthread_rwlock_rdlock(pthread_rwlock_t *l)
+{
+	return pthread_rwlock_rdlock(l);
+}
+
+EXPORT int __pthread_rwlock_wrlock(pthread_rwlock_t *l)
+{
+	return pthread_rwlock_wrlock(l);
+}
+
+EXPORT int __pthread_rwlock_tryrdlock(pthread_rwlock_t *l)
+{
+	return pthread_rwlock_tryrdlock(l);
+}
+
+EXPORT int __pthread_rwlock_trywrlock(pthread_rwlock_t *l)
+{
+	return pthread_rwlock_trywrlock(l);
+}
+
+EXPORT int __pthread_rwlock_unlock(pthread_rwlock_t *l)
+{
+	return pthread_rwlock_unlock(l);
+}

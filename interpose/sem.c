@@ -1,0 +1,143 @@
+/* Semaphores, private to the process, in glibc's layout: the value in the low half of a word,
+ * the number of waiters in the high half. Shared and named ones are glibc's own. */
+#include <errno.h>
+#include <limits.h>
+#include <semaphore.h>
+
+#include "futex.h"
+#include "thread.h"
+
+struct sem {
+	ATOMIC(uint64_t) data;
+	int shared;
+	int pad;
+};
+
+#define WAITER ((uint64_t)1 << 32)
+#define LOW(s) ((ATOMIC(uint32_t) *)&(s)->data)
+
+static struct sem *sem_of(sem_t *s)
+{
+	return (struct sem *)(void *)s;
+}
+
+static bool try_take(struct sem *s, uint64_t waiters)
+{
+	uint64_t d = ld_rlx(&s->data);
+
+	while ((uint32_t)d != 0) {
+		/* Acquire: pairs with the release in sem_post. */
+		if (cas_acq(&s->data, d, d - 1 - waiters))
+			return true;
+		d = ld_rlx(&s->data);
+	}
+	return false;
+}
+
+static int take_slow(struct sem *s, const struct deadline *deadline)
+{
+	int r;
+
+	cancel_begin();
+	add_sc(&s->data, WAITER);
+	for (;;) {
+		if (try_take(s, WAITER)) {
+			r = 0;
+			break;
+		}
+		r = futex_wait(LOW(s), 0, (uint32_t)FUTEX_ANY, deadline, 0);
+		if (r == -ETIMEDOUT || r == -EINTR) {
+			add_sc(&s->data, -WAITER);
+			break;
+		}
+	}
+	cancel_end();
+	if (r == 0)
+		return 0;
+	errno = -r;
+	return -1;
+}
+
+static int shared_wait(sem_t *s, clockid_t clock, const struct timespec *until)
+{
+	bool g = thread_self() != NULL;
+	int r;
+
+	if (real_table.sem_trywait(s) == 0)
+		return 0;
+	if (g)
+		entersyscall();
+	r = until ? real_table.sem_clockwait(s, clock, until) : real_table.sem_wait(s);
+	if (g)
+		exitsyscall();
+	return r;
+}
+
+EXPORT int sem_wait(sem_t *sem)
+{
+	struct sem *s = sem_of(sem);
+
+	if (!served())
+		return real_table.sem_wait(sem);
+	if (s->shared)
+		return shared_wait(sem, 0, NULL);
+	cancel_point();
+	return try_take(s, 0) ? 0 : take_slow(s, NULL);
+}
+
+EXPORT int sem_clockwait(sem_t *sem, clockid_t clock, const struct timespec *until)
+{
+	struct sem *s = sem_of(sem);
+	struct deadline d;
+	int r;
+
+	if (!served())
+		return real_table.sem_clockwait(sem, clock, until);
+	if (s->shared)
+		return shared_wait(sem, clock, until);
+	cancel_point();
+	if (try_take(s, 0))
+		return 0;
+	r = deadline_of(&d, clock, until);
+	if (r == 0)
+		return take_slow(s, &d);
+	errno = r;
+	return -1;
+}
+
+EXPORT int sem_timedwait(sem_t *sem, const struct timespec *until)
+{
+	if (!served())
+		return real_table.sem_timedwait(sem, until);
+	return sem_clockwait(sem, CLOCK_REALTIME, until);
+}
+
+EXPORT int sem_trywait(sem_t *sem)
+{
+	if (!served() || sem_of(sem)->shared)
+		return real_table.sem_trywait(sem);
+	if (try_take(sem_of(sem), 0))
+		return 0;
+	errno = EAGAIN;
+	return -1;
+}
+
+EXPORT int sem_post(sem_t *sem)
+{
+	struct sem *s = sem_of(sem);
+	uint64_t d;
+
+	if (!served() || s->shared)
+		return real_table.sem_post(sem);
+	do {
+		d = ld_rlx(&s->data);
+		if ((uint32_t)d == SEM_VALUE_MAX) {
+			errno = EOVERFLOW;
+			return -1;
+		}
+		/* Release: pairs with the acquire in try_take. The object may be gone after. */
+	} while (!cas_rel(&s->data, d, d + 1));
+	if (d >= WAITER)
+		futex_wake(LOW(s), 1, (uint32_t)FUTEX_ANY, 0);
+	return 0;
+}

@@ -1,0 +1,440 @@
+/* Creating, joining and ending threads. Owns the records of threads and the count of those
+ * alive. Refuses to know how a thread is harvested (shim/harvest.c) or scheduled. */
+#include "thread.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base.h"
+#include "cpu.h"
+#include "futex.h"
+#include "os.h"
+#include "stack.h"
+
+enum {
+	FIRST_TID = 1 << 22, /* the kernel's own never reach it */
+	LAST_TID = (1 << 30) - 1, /* what fits into a mutex beside the flags */
+	SLAB = 256 * 1024,
+	PAGE = 4096,
+	/* Beside what the program asked for: the parked frame and what runs below it. */
+	STACK_EXTRA = 4096,
+};
+
+static ATOMIC(uint32_t) nalive;
+static ATOMIC(int32_t) lasttid = FIRST_TID;
+static struct thread mainthread;
+
+/* Detached threads on stacks of the program's: their last step is someone else's. */
+static ATOMIC(struct thread *) toreap;
+
+/* ---- records ---- */
+
+static struct thread *record_new(void)
+{
+	static ATOMIC(char *) slab;
+	static char *end;
+	static ATOMIC(uint32_t) busy;
+	struct thread *t = NULL;
+
+	while (xchg_acq(&busy, 1) != 0)
+		arch_relax();
+	if (!ld_rlx(&slab) || end - ld_rlx(&slab) < (ptrdiff_t)sizeof(*t)) {
+		char *at = os_reserve(SLAB);
+		if (!os_failed(at)) {
+			st_rlx(&slab, at);
+			end = at + SLAB;
+		}
+	}
+	if (ld_rlx(&slab) && end - ld_rlx(&slab) >= (ptrdiff_t)sizeof(*t)) {
+		t = (struct thread *)ld_rlx(&slab);
+		st_rlx(&slab, ld_rlx(&slab) + sizeof(*t));
+	}
+	st_rel(&busy, 0);
+	return t;
+}
+
+static pid_t tid_new(void)
+{
+	int32_t tid = add_rlx(&lasttid, 1);
+
+	return tid <= LAST_TID ? tid : FIRST_TID + tid % (LAST_TID - FIRST_TID);
+}
+
+struct thread *thread_first(void)
+{
+	return &mainthread;
+}
+
+void *thread_main_init(void)
+{
+	harvest_adopt(&mainthread.harvest);
+	mainthread.main = true;
+	mainthread.tid = *mainthread.harvest.tidaddr;
+	mainthread.guard = 0;
+	return &mainthread;
+}
+
+void thread_main_started(void)
+{
+	mainthread.gp = gself();
+	st_rlx(&nalive, 1);
+}
+
+/* ---- the life of one ---- */
+
+/* After its last run, by whoever joined or detached it. */
+static void thread_free(struct thread *t)
+{
+	while (!gdead(t->gp))
+		arch_relax();
+	if (t->ownstack)
+		harvest_reap(&t->harvest);
+	else
+		grecycle(t->gp);
+}
+
+static void reap_some(void)
+{
+	struct thread *t = ld_rlx(&toreap) ? xchg_acq(&toreap, NULL) : NULL;
+
+	while (t) {
+		struct thread *next = t->next;
+		thread_free(t);
+		t = next;
+	}
+}
+
+/* On the ending thread, after the program's last code on it. */
+static void __attribute__((noreturn)) thread_finish(struct thread *t)
+{
+	uint32_t before;
+
+	if (add_sc(&nalive, (uint32_t)-1) == 1)
+		exit(0);
+	if (t->main) {
+		/* Its stack holds main's arguments; it stays for ever. */
+		or_sc(&t->life, FINISHED);
+		futex_wake(&t->life, FUTEX_ANY, (uint32_t)FUTEX_ANY, 0);
+		for (;;)
+			gopark(NULL, NULL, 0);
+	}
+	gkeep(true);
+	before = or_sc(&t->life, FINISHED);
+	if (before & DETACHED) {
+		if (!t->ownstack) {
+			gkeep(false);
+		} else {
+			/* Release: pairs with the acquire in reap_some. */
+			do
+				t->next = ld_rlx(&toreap);
+			while (!cas_rel(&toreap, t->next, t));
+		}
+	} else if (before & JOINED) {
+		futex_wake(&t->life, FUTEX_ANY, (uint32_t)FUTEX_ANY, 0);
+	}
+	goexit();
+}
+
+/* pthread_exit unwinds to here and no further: beyond lies the parked frame of glibc's
+ * start_thread, which would end the kernel thread. */
+static void thread_main(void *arg)
+{
+	struct thread *t = arg;
+	__pthread_unwind_buf_t buf;
+
+	if (base_setjmp(&buf, 0) == 0) {
+		__pthread_register_cancel(&buf);
+		/* As glibc has it, an int travels as a pointer. */
+		t->result = t->c11fn ? (void *)(intptr_t)t->c11fn(t->arg) : t->fn(t->arg);
+	}
+	__pthread_unregister_cancel(&buf);
+	or_sc(&t->cancel, EXITING);
+	thread_locals_end();
+	thread_finish(t);
+}
+
+/* Called by the base of main (shim/main.c) when pthread_exit has unwound it. */
+void thread_main_ended(void)
+{
+	thread_locals_end();
+	if (!heddle_started())
+		exit(0);
+	thread_finish(&mainthread);
+}
+
+/* ---- creation ---- */
+
+struct request {
+	void *stack; /* the program's own, else NULL */
+	size_t size, guard;
+	bool detached;
+	uint64_t mask;
+	int policy, priority;
+	bool hasaffinity;
+};
+
+static size_t default_stack(void)
+{
+	static ATOMIC(size_t) size;
+	pthread_attr_t attr;
+	size_t n = ld_rlx(&size);
+
+	if (n != 0)
+		return n;
+	if (pthread_getattr_default_np(&attr) != 0)
+		return 8u << 20;
+	pthread_attr_getstacksize(&attr, &n);
+	pthread_attr_destroy(&attr);
+	st_rlx(&size, n);
+	return n;
+}
+
+static void read_attr(const pthread_attr_t *attr, struct request *req)
+{
+	struct thread *self = thread_self();
+	int detach = PTHREAD_CREATE_JOINABLE, inherit = PTHREAD_INHERIT_SCHED;
+	struct sched_param param = { 0 };
+	sigset_t set;
+	void *addr;
+
+	req->policy = self ? self->policy : 0;
+	req->priority = self ? self->priority : 0;
+	if (!attr) {
+		req->size = default_stack();
+		req->guard = PAGE;
+		return;
+	}
+	pthread_attr_getstack(attr, &addr, &req->size);
+	/* Without an address glibc gives "minus the size". */
+	req->stack = (uintptr_t)addr + req->size == 0 ? NULL : addr;
+	if (req->size == 0) {
+		req->size = default_stack();
+		req->stack = NULL;
+	}
+	pthread_attr_getguardsize(attr, &req->guard);
+	pthread_attr_getdetachstate(attr, &detach);
+	req->detached = detach == PTHREAD_CREATE_DETACHED;
+	if (pthread_attr_getsigmask_np(attr, &set) == 0)
+		memcpy(&req->mask, &set, sizeof(req->mask));
+	pthread_attr_getinheritsched(attr, &inherit);
+	if (inherit == PTHREAD_EXPLICIT_SCHED) {
+		pthread_attr_getschedpolicy(attr, &req->policy);
+		pthread_attr_getschedparam(attr, &param);
+		req->priority = param.sched_priority;
+	}
+}
+
+static int thread_harvest(const struct request *req, struct thread **out)
+{
+	struct thread *t = record_new();
+	struct stack stack = { 0, 0 };
+	struct ghostspec spec;
+	int r;
+
+	if (!t)
+		return EAGAIN;
+	t->tid = tid_new();
+	t->ownstack = req->stack != NULL;
+	if (t->ownstack) {
+		t->harvest.lo = (uintptr_t)req->stack;
+		t->harvest.size = req->size;
+	} else {
+		if (stackalloc(&stack, req->size + STACK_EXTRA, req->guard) < 0)
+			return EAGAIN;
+		t->harvest.lo = stack.lo;
+		t->harvest.size = stack.hi - stack.lo;
+	}
+	r = harvest_make(&t->harvest, t->tid);
+	if (r == 0) {
+		spec.lo = t->harvest.lo;
+		spec.hi = t->harvest.lo + t->harvest.size;
+		spec.base = t->harvest.base;
+		spec.fsbase = t->harvest.fsbase;
+		spec.host = t;
+		t->gp = ghost(&spec);
+		if (!t->gp) {
+			harvest_reap(&t->harvest);
+			r = EAGAIN;
+		}
+	}
+	if (r != 0 && !t->ownstack)
+		stackfree(&stack);
+	*out = t;
+	return r;
+}
+
+static int thread_new(const struct request *req, struct thread **out)
+{
+	struct g *gp = NULL;
+
+	/* A recycled one has a guard of a page. */
+	if (!req->stack && req->guard <= PAGE)
+		gp = gtake(req->size + STACK_EXTRA);
+	if (!gp)
+		return thread_harvest(req, out);
+	*out = ghost_of(gp);
+	return 0;
+}
+
+static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *),
+		  int (*c11fn)(void *), void *arg)
+{
+	struct request req = { 0 };
+	struct thread *t;
+	int r;
+
+	reap_some();
+	req.mask = gmask();
+	read_attr(attr, &req);
+	r = thread_new(&req, &t);
+	if (r != 0)
+		return r;
+	t->fn = fn;
+	t->c11fn = c11fn;
+	t->arg = arg;
+	t->result = NULL;
+	t->guard = req.guard;
+	t->policy = req.policy;
+	t->priority = req.priority;
+	t->named = false;
+	st_rlx(&t->joins, NULL);
+	st_rlx(&t->cancel, 0);
+	st_rlx(&t->life, req.detached ? DETACHED : 0);
+	add_rlx(&nalive, 1);
+	/* Before it runs: it may look. */
+	*out = t->harvest.thread;
+	gstart(t->gp, thread_main, t, req.mask);
+	return 0;
+}
+
+EXPORT int pthread_create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *),
+			  void *arg)
+{
+	if (!served() || !heddle_start())
+		return real_table.pthread_create(out, attr, fn, arg);
+	return create(out, attr, fn, NULL, arg);
+}
+
+int thread_create_c11(pthread_t *out, int (*fn)(void *), void *arg)
+{
+	return create(out, NULL, NULL, fn, arg);
+}
+
+EXPORT void pthread_exit(void *result)
+{
+	struct thread *t = served() ? thread_self() : NULL;
+
+	if (t) {
+		t->result = result;
+		or_sc(&t->cancel, EXITING);
+	}
+	real_table.pthread_exit(result);
+	__builtin_unreachable();
+}
+
+/* ---- joining ---- */
+
+static int may_join(struct thread *self, struct thread *t)
+{
+	if (ld_acq(&t->life) & DETACHED)
+		return EINVAL;
+	if (t == self || (self && ld_acq(&t->joins) == self))
+		return EDEADLK;
+	/* Somebody else joins it. */
+	if (or_sc(&t->life, JOINED) & JOINED)
+		return EINVAL;
+	return 0;
+}
+
+static int join(pthread_t thread, void **result, const struct deadline *deadline)
+{
+	struct thread *self = thread_self(), *t = thread_of(thread);
+	int r = may_join(self, t);
+
+	if (r != 0)
+		return r;
+	if (self) {
+		st_rlx(&self->joins, t);
+		cancel_begin();
+	}
+	for (;;) {
+		uint32_t life = ld_acq(&t->life);
+		if (life & FINISHED)
+			break;
+		r = futex_wait(&t->life, life, (uint32_t)FUTEX_ANY, deadline, 0);
+		if (r == -ETIMEDOUT)
+			break;
+		if (r == -EINTR && self && (ld_acq(&self->cancel) & CANCELED)) {
+			and_sc(&t->life, ~(uint32_t)JOINED);
+			cancel_point();
+			or_sc(&t->life, JOINED);
+		}
+	}
+	if (self) {
+		st_rlx(&self->interruptible, 0);
+		st_rlx(&self->joins, NULL);
+	}
+	if (!(ld_acq(&t->life) & FINISHED)) {
+		and_sc(&t->life, ~(uint32_t)JOINED);
+		return ETIMEDOUT;
+	}
+	if (result)
+		*result = t->result;
+	if (!t->main)
+		thread_free(t);
+	return 0;
+}
+
+EXPORT int pthread_join(pthread_t t, void **result)
+{
+	if (!served() || !thread_of(t))
+		return real_table.pthread_join(t, result);
+	return join(t, result, NULL);
+}
+
+EXPORT int pthread_clockjoin_np(pthread_t t, void **result, clockid_t clock,
+				const struct timespec *until)
+{
+	struct deadline d;
+	int r;
+
+	if (!served() || !thread_of(t))
+		return real_table.pthread_clockjoin_np(t, result, clock, until);
+	if (!until)
+		return join(t, result, NULL);
+	r = deadline_of(&d, clock, until);
+	return r ? r : join(t, result, &d);
+}
+
+EXPORT int pthread_timedjoin_np(pthread_t t, void **result, const struct timespec *until)
+{
+	return pthread_clockjoin_np(t, result, CLOCK_REALTIME, until);
+}
+
+EXPORT int pthread_tryjoin_np(pthread_t thread, void **result)
+{
+	struct thread *t = served() ? thread_of(thread) : NULL;
+
+	if (!t)
+		return real_table.pthread_tryjoin_np(thread, result);
+	if (!(ld_acq(&t->life) & FINISHED))
+		return EBUSY;
+	return join(thread, result, NULL);
+}
+
+EXPORT int pthread_detach(pthread_t thread)
+{
+	struct thread *t = served() ? thread_of(thread) : NULL;
+	uint32_t before;
+
+	if (!t)
+		return real_table.pthread_detach(thread);
+	before = or_sc(&t->life, DETACHED);
+	if (before & DETACHED)
+		return EINVAL;
+	if ((before & (FINISHED | JOINED)) == FINISHED && !t->main)
+		thread_free(t);
+	return 0;
+}

@@ -1,0 +1,116 @@
+/* What a pthread is here: the record that stands beside a G and a harvested thread. It is
+ * made with the thread and stays for as long; a recycled thread keeps its own. */
+#ifndef HEDDLE_THREAD_H
+#define HEDDLE_THREAD_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "atomic.h"
+#include "core.h"
+#include "harvest.h"
+#include "mode.h"
+#include "real.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+/* The entry points, with the prototypes of the table. */
+#define CALL(type, name, params, args, road) type name params;
+#define ALIAS CALL
+#include "calls.def"
+#undef ALIAS
+#undef CALL
+
+enum life {
+	DETACHED = 1,
+	FINISHED = 2, /* nothing of the program's runs on it any more */
+	JOINED = 4, /* somebody joins, or has */
+};
+
+enum cancelbits {
+	CANCELED = 1,
+	DISABLED = 2,
+	ASYNC = 4,
+	EXITING = 8,
+};
+
+enum { NAME_LEN = 16, ROBUST_HEAD_BYTES = 24 };
+
+struct thread {
+	struct g *gp;
+	ATOMIC(uint32_t) life; /* enum life; a futex word for those who join */
+	ATOMIC(uint32_t) cancel; /* enum cancelbits */
+	ATOMIC(uint32_t) interruptible; /* in a wait that a cancellation ends */
+	void *(*fn)(void *);
+	void *arg;
+	int (*c11fn)(void *); /* of thrd_create, else NULL */
+	void *result;
+	ATOMIC(struct thread *) joins; /* whom it joins, to find a circle of two */
+
+	struct harvest harvest;
+	pid_t tid; /* what gettid says */
+	uint64_t startmask; /* the signal mask of its start */
+	bool ownstack; /* the program brought the stack: not for recycling */
+	bool main;
+	size_t guard; /* as asked for */
+	char name[NAME_LEN];
+	bool named;
+	int policy; /* as recorded; see attributes.c */
+	int priority;
+	bool wired;
+	stack_t altstack; /* as the program set it */
+	ATOMIC(uint64_t) signals; /* sent while it was asleep */
+	struct thread *next; /* of a free or reaping list */
+};
+
+/* thread_self: of the running G; NULL on a kernel thread that is no M, and before the first
+ * thread was created. */
+static inline struct thread *thread_self(void)
+{
+	struct g *gp = gself();
+	return gp ? ghost_of(gp) : NULL;
+}
+
+/* thread_of: of a thread that the program names; NULL if it is none of ours. */
+static inline struct thread *thread_of(pthread_t t)
+{
+	struct g *gp = heddle_started() && t ? gof((uintptr_t)t) : NULL;
+	return gp ? ghost_of(gp) : NULL;
+}
+
+/* thread_main_init: the record of the program's first thread, which is to become a G.
+ * thread_main_started: now it is one. */
+void *thread_main_init(void);
+void thread_main_started(void);
+
+/* thread_create_c11: as pthread_create, for a function that returns int. */
+int thread_create_c11(pthread_t *out, int (*fn)(void *), void *arg);
+
+/* thread_main_ended: pthread_exit has unwound main. */
+void thread_main_ended(void) __attribute__((noreturn));
+
+/* thread_locals_end: the program's destructors of thread-local data, then every image of it
+ * as for a fresh thread, but for libc's own. In tsd.c. */
+void thread_locals_end(void);
+
+/* cancel_point: ends the thread if it is cancelled. cancel_begin .. cancel_end: about a wait
+ * that a cancellation ends with EINTR; cancel_begin and cancel_end are cancel_points. */
+void cancel_point(void);
+void cancel_begin(void);
+void cancel_end(void);
+
+/* thread_first: the program's first. */
+struct thread *thread_first(void);
+
+/* signals_run: the handlers of signals that ended a wait. */
+void signals_run(void);
+
+/* deadline_of: *d from a point in time as the program gives it. Returns 0 or EINVAL. */
+struct deadline;
+struct timespec;
+int deadline_of(struct deadline *d, clockid_t clock, const struct timespec *at);
+
+#endif

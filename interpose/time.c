@@ -1,0 +1,129 @@
+/* Sleeping, and points in time as the program gives them. */
+#include <errno.h>
+#include <time.h>
+
+#include "futex.h"
+#include "os.h"
+#include "sleep.h"
+#include "thread.h"
+
+enum { NSEC = 1000000000 };
+
+int deadline_of(struct deadline *d, clockid_t clock, const struct timespec *at)
+{
+	if (at->tv_nsec < 0 || at->tv_nsec >= NSEC)
+		return EINVAL;
+	if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC)
+		return EINVAL;
+	d->clock = clock;
+	/* Before the epoch: over. Beyond what fits: never. */
+	if (at->tv_sec < 0)
+		d->at = 0;
+	else if ((uint64_t)at->tv_sec >= INT64_MAX / NSEC)
+		d->at = INT64_MAX;
+	else
+		d->at = (uint64_t)at->tv_sec * NSEC + (uint64_t)at->tv_nsec;
+	return 0;
+}
+
+static struct timespec timespec_of(uint64_t ns)
+{
+	struct timespec t = { .tv_sec = (time_t)(ns / NSEC), .tv_nsec = (long)(ns % NSEC) };
+	return t;
+}
+
+/* The clocks by which a G can sleep. */
+static bool can_sleep_by(clockid_t clock)
+{
+	return clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC || clock == CLOCK_BOOTTIME ||
+	       clock == CLOCK_TAI;
+}
+
+/* Returns 0, EINTR or EINVAL. */
+static int sleep_until(clockid_t clock, uint64_t at)
+{
+	int r;
+
+	cancel_begin();
+	r = gosleep(clock, at);
+	cancel_end();
+	return -r;
+}
+
+EXPORT int clock_nanosleep(clockid_t clock, int flags, const struct timespec *time,
+			   struct timespec *left)
+{
+	struct deadline d;
+	uint64_t now;
+	int r;
+
+	if (!served() || !thread_self() || !can_sleep_by(clock))
+		return real_table.clock_nanosleep(clock, flags, time, left);
+	if (time->tv_sec < 0)
+		return EINVAL;
+	r = deadline_of(&d, CLOCK_MONOTONIC, time);
+	if (r != 0)
+		return r;
+	if (flags & TIMER_ABSTIME)
+		return sleep_until(clock, d.at);
+	/* A span is the same by either clock, and the monotonic one cannot be set. */
+	if (clock == CLOCK_REALTIME)
+		clock = CLOCK_MONOTONIC;
+	now = os_clock(clock);
+	d.at = d.at > INT64_MAX - now ? INT64_MAX : now + d.at;
+	r = sleep_until(clock, d.at);
+	if (r == EINTR && left) {
+		now = os_clock(clock);
+		*left = timespec_of(d.at > now ? d.at - now : 0);
+	}
+	return r;
+}
+
+EXPORT int nanosleep(const struct timespec *time, struct timespec *left)
+{
+	int r;
+
+	if (!served() || !thread_self())
+		return real_table.nanosleep(time, left);
+	r = clock_nanosleep(CLOCK_MONOTONIC, 0, time, left);
+	if (r == 0)
+		return 0;
+	errno = r;
+	return -1;
+}
+
+EXPORT int usleep(useconds_t us)
+{
+	struct timespec t = timespec_of((uint64_t)us * 1000);
+
+	if (!served() || !thread_self())
+		return real_table.usleep(us);
+	return nanosleep(&t, NULL);
+}
+
+EXPORT unsigned sleep(unsigned s)
+{
+	struct timespec t = { .tv_sec = (time_t)s }, left = { 0 };
+
+	if (!served() || !thread_self())
+		return real_table.sleep(s);
+	if (clock_nanosleep(CLOCK_MONOTONIC, 0, &t, &left) == 0)
+		return 0;
+	return (unsigned)left.tv_sec + (left.tv_nsec >= NSEC / 2);
+}
+
+EXPORT int sched_yield(void)
+{
+	if (served() && thread_self())
+		gosched();
+	else
+		return real_table.sched_yield();
+	return 0;
+}
+
+/* Headers make the name another one's. */
+int old_yield(void) __asm__("pthread_yield");
+EXPORT int old_yield(void)
+{
+	return sched_yield();
+}

@@ -1,0 +1,78 @@
+/* The end of a thread's local data: thread-specific keys and thread-local variables. Owns
+ * the table of destructors. The values themselves are glibc's, in the thread block, so
+ * that pthread_getspecific stays glibc's own. */
+#include <errno.h>
+#include <limits.h>
+#include <link.h>
+#include <locale.h>
+#include <string.h>
+
+#include "thread.h"
+#include "tls_image.h"
+
+typedef void destructor(void *);
+
+/* A destructor is told to glibc too: for threads that are not ours. */
+static ATOMIC(destructor *) destructors[PTHREAD_KEYS_MAX];
+static ATOMIC(uint32_t) used; /* keys below this may have one */
+
+EXPORT int pthread_key_create(pthread_key_t *key, void (*destroy)(void *))
+{
+	int r;
+	uint32_t n;
+
+	served();
+	r = real_table.pthread_key_create(key, destroy);
+	if (r != 0 || *key >= PTHREAD_KEYS_MAX)
+		return r;
+	st_rel(&destructors[*key], destroy);
+	while ((n = ld_rlx(&used)) <= *key)
+		cas_rlx(&used, n, *key + 1);
+	return 0;
+}
+
+EXPORT int __pthread_key_create(pthread_key_t *key, void (*destroy)(void *))
+{
+	return pthread_key_create(key, destroy);
+}
+
+EXPORT int pthread_key_delete(pthread_key_t key)
+{
+	served();
+	if (key < PTHREAD_KEYS_MAX)
+		st_rlx(&destructors[key], NULL);
+	return real_table.pthread_key_delete(key);
+}
+
+static bool run_destructors(void)
+{
+	uint32_t n = ld_acq(&used);
+	bool any = false;
+
+	for (pthread_key_t key = 0; key < n; key++) {
+		destructor *destroy = ld_acq(&destructors[key]);
+		void *value = pthread_getspecific(key);
+		if (!value)
+			continue;
+		pthread_setspecific(key, NULL);
+		if (destroy) {
+			any = true;
+			destroy(value);
+		}
+	}
+	return any;
+}
+
+void thread_locals_end(void)
+{
+	tls_call_destructors();
+	for (int round = 0; round < PTHREAD_DESTRUCTOR_ITERATIONS && run_destructors(); round++)
+		continue;
+	/* What the last round's destructors set is lost, as it is in glibc. */
+	for (pthread_key_t key = 0; key < ld_acq(&used); key++)
+		if (pthread_getspecific(key))
+			pthread_setspecific(key, NULL);
+	tls_reset();
+	uselocale(LC_GLOBAL_LOCALE);
+	errno = 0;
+}

@@ -1,0 +1,120 @@
+/* Reading of the variables of config.h: one row each. */
+#include "config.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "text.h"
+
+enum kind { BOOL, NUMBER, WORD };
+
+struct row {
+	const char *name;
+	enum kind kind;
+	uint64_t most;
+	void (*set)(uint64_t n, const char *text);
+};
+
+struct config config = { .preempt = true };
+
+static void set_heddle(uint64_t n, const char *text)
+{
+	(void)text;
+	config.off = n == 0;
+}
+
+static void set_gomaxprocs(uint64_t n, const char *text)
+{
+	(void)n;
+	config.gomaxprocs = text;
+}
+
+#define SETTER(field, type)                                                                        \
+	static void set_##field(uint64_t n, const char *text)                                      \
+	{                                                                                          \
+		(void)text;                                                                        \
+		config.field = (type)n;                                                            \
+	}
+SETTER(seed, uint64_t)
+SETTER(maxthreads, int)
+SETTER(schedtrace, uint32_t)
+SETTER(scheddetail, bool)
+SETTER(preempt, bool)
+SETTER(debuglevel, int)
+SETTER(stats, bool)
+#undef SETTER
+
+static const struct row rows[] = {
+	{ "HEDDLE", BOOL, 1, set_heddle },
+	{ "GOMAXPROCS", WORD, 0, set_gomaxprocs },
+	{ "HEDDLE_SEED", NUMBER, UINT64_MAX, set_seed },
+	{ "HEDDLE_MAXTHREADS", NUMBER, 1000000, set_maxthreads },
+	{ "HEDDLE_SCHEDTRACE", NUMBER, 3600000, set_schedtrace },
+	{ "HEDDLE_SCHEDDETAIL", BOOL, 1, set_scheddetail },
+	{ "HEDDLE_PREEMPT", BOOL, 1, set_preempt },
+	{ "HEDDLE_DEBUG", NUMBER, 2, set_debuglevel },
+	{ "HEDDLE_STATS", BOOL, 1, set_stats },
+};
+
+static bool parse_bool(const char *s, uint64_t *n)
+{
+	static const char *const yes[] = { "1", "on", "yes", "true" };
+	static const char *const no[] = { "0", "off", "no", "false" };
+
+	for (int i = 0; i < 4; i++) {
+		if (strcmp(s, yes[i]) == 0 || strcmp(s, no[i]) == 0) {
+			*n = strcmp(s, yes[i]) == 0;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool parse_number(const char *s, uint64_t most, uint64_t *n)
+{
+	*n = 0;
+	if (!*s)
+		return false;
+	for (; *s; s++) {
+		unsigned digit = (unsigned)(*s - '0');
+		if (digit > 9 || *n > (most - digit) / 10)
+			return false;
+		*n = *n * 10 + digit;
+	}
+	return true;
+}
+
+static void apply(const struct row *row, const char *value)
+{
+	uint64_t n = 0;
+	bool ok = row->kind == WORD ||
+		  (row->kind == BOOL ? parse_bool(value, &n) : parse_number(value, row->most, &n));
+
+	if (ok) {
+		row->set(n, value);
+		return;
+	}
+	char buf[256];
+	struct text t = TEXT(buf);
+	text_put(&t, "heddle: ");
+	text_put(&t, row->name);
+	text_put(&t, "=");
+	text_put(&t, value);
+	text_put(&t, row->kind == BOOL ? " is neither on nor off" : " is no number in its range");
+	text_put(&t, ", ignored\n");
+	text_write2(&t);
+}
+
+void config_read(char **environment)
+{
+	for (char **e = environment; e && *e; e++) {
+		const char *equals = strchr(*e, '=');
+		if (!equals)
+			continue;
+		for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+			size_t len = strlen(rows[i].name);
+			if ((size_t)(equals - *e) == len && strncmp(*e, rows[i].name, len) == 0)
+				apply(&rows[i], equals + 1);
+		}
+	}
+}

@@ -1,0 +1,25 @@
+/* The environment's wishes. Read once, before the program runs. */
+#ifndef HEDDLE_CONFIG_H
+#define HEDDLE_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct config {
+	bool off; /* HEDDLE=off */
+	const char *gomaxprocs; /* GOMAXPROCS, as it is written */
+	uint64_t seed; /* HEDDLE_SEED */
+	int maxthreads; /* HEDDLE_MAXTHREADS */
+	uint32_t schedtrace; /* HEDDLE_SCHEDTRACE, ms */
+	bool scheddetail; /* HEDDLE_SCHEDDETAIL */
+	bool preempt; /* HEDDLE_PREEMPT */
+	int debuglevel; /* HEDDLE_DEBUG */
+	bool stats; /* HEDDLE_STATS */
+};
+
+extern struct config config __attribute__((visibility("hidden")));
+
+/* config_read: a junk value is named on stderr in one line, and ignored. */
+void config_read(char **environment);
+
+#endif

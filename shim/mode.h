@@ -1,0 +1,36 @@
+/* Does heddle serve this process, or does the program run natively? Decided once. */
+#ifndef HEDDLE_MODE_H
+#define HEDDLE_MODE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum mode {
+	UNBOOTED, /* nobody has asked yet: constructors of libraries may come before ours */
+	NATIVE, /* every call goes to the real one */
+	SERVING,
+};
+
+extern uint8_t heddle_mode __attribute__((visibility("hidden")));
+
+/* mode_slow: boots if need be. True if heddle serves. */
+bool mode_slow(void);
+
+/* served: the first question of every entry point. */
+static inline bool served(void)
+{
+	return __builtin_expect(heddle_mode == SERVING, 1) || mode_slow();
+}
+
+/* heddle_start: brings the scheduler up and makes the caller a G; for the first creation of
+ * a thread. False if it cannot be had: from then on the program is native, and a line on
+ * stderr has said why. */
+bool heddle_start(void);
+
+/* heddle_started: true once it is up. */
+bool heddle_started(void);
+
+/* heddle_forked: in the child of a fork: asleep again, until it creates a thread. */
+void heddle_forked(void);
+
+#endif

@@ -1,0 +1,164 @@
+/* The injected object's beginning: whether it serves, and bringing the scheduler up when
+ * the program first creates a thread. Owns heddle_mode. Until then it costs the program
+ * nothing but this constructor. Read next: interpose/thread.c. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <gnu/libc-version.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "core.h"
+#include "harvest.h"
+#include "mode.h"
+#include "os.h"
+#include "preempt.h"
+#include "real.h"
+#include "text.h"
+#include "thread.h"
+#include "tls_image.h"
+
+uint8_t heddle_mode = UNBOOTED;
+static bool started;
+
+static void run_natively(const char *why, int error)
+{
+	char buf[256];
+	struct text t = TEXT(buf);
+
+	heddle_mode = NATIVE;
+	text_put(&t, "heddle: runs natively: ");
+	text_put(&t, why);
+	if (error) {
+		text_put(&t, ": error ");
+		text_num(&t, error);
+	}
+	text_put(&t, "\n");
+	text_write2(&t);
+}
+
+/* What cannot share a process with us. */
+static const char *incompatible(void)
+{
+	static const struct {
+		const char *symbol, *why;
+	} runtimes[] = {
+		{ "__tsan_init", "ThreadSanitizer's runtime is present" },
+		{ "__asan_init", "AddressSanitizer's runtime is present" },
+		{ "__msan_init", "MemorySanitizer's runtime is present" },
+		{ "__lsan_init", "LeakSanitizer's runtime is present" },
+	};
+	int major = atoi(gnu_get_libc_version()), minor = atoi(gnu_get_libc_version() + 2);
+
+	if (major != 2 || minor < 34)
+		return "this glibc is older than 2.34";
+	for (size_t i = 0; i < sizeof(runtimes) / sizeof(*runtimes); i++)
+		if (dlsym(RTLD_DEFAULT, runtimes[i].symbol))
+			return runtimes[i].why;
+	return NULL;
+}
+
+static void boot(void)
+{
+	const char *why;
+
+	if (heddle_mode != UNBOOTED)
+		return;
+	why = harvest_init() ? NULL : "the thread's tid is not to be found";
+	/* The lookups below may call the program's malloc, and that may lock a mutex: which
+	 * needs nothing but the tid. */
+	heddle_mode = SERVING;
+	if (!real_resolve()) {
+		run_natively("a symbol of glibc's is missing", 0);
+		return;
+	}
+	config_read(environ);
+	if (config.off) {
+		heddle_mode = NATIVE;
+		return;
+	}
+	if (!why)
+		why = incompatible();
+	if (why)
+		run_natively(why, 0);
+}
+
+__attribute__((constructor(101))) static void construct(void)
+{
+	boot();
+}
+
+bool mode_slow(void)
+{
+	boot();
+	return heddle_mode == SERVING;
+}
+
+bool heddle_started(void)
+{
+	return started;
+}
+
+/* Static thread-local storage, of all libraries so far, lies below the FS base: that much
+ * the bare thread blocks of Ms must have, for the one word that the core reads there. */
+static int widest_tls(struct dl_phdr_info *info, size_t size, void *below)
+{
+	uintptr_t fs = arch_getfs();
+	uintptr_t at = (uintptr_t)info->dlpi_tls_data;
+
+	(void)size;
+	if (at != 0 && at < fs && fs - at < (1u << 20) && fs - at > *(size_t *)below)
+		*(size_t *)below = fs - at;
+	return 0;
+}
+
+/* libc's and the loader's text may be under a lock of theirs; ours never gives way. */
+static int deny_text(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	const char *name = info->dlpi_name;
+	bool loader = strstr(name, "/ld-linux") != NULL, libc = strstr(name, "/libc.so") != NULL;
+	uintptr_t own = (uintptr_t)heddle_start;
+
+	(void)size;
+	(void)arg;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
+		uintptr_t lo = info->dlpi_addr + ph->p_vaddr, hi = lo + ph->p_memsz;
+		bool ours = own >= lo && own < hi;
+		if (ph->p_type == PT_LOAD && (ph->p_flags & PF_X) && (loader || libc || ours))
+			preempt_deny(lo, hi, loader || ours);
+	}
+	return 0;
+}
+
+bool heddle_start(void)
+{
+	struct core_config c = {
+		.gomaxprocs = config.gomaxprocs,
+		.seed = config.seed,
+		.preempt = config.preempt,
+		.debuglevel = config.debuglevel,
+		.schedtrace = config.schedtrace,
+		.scheddetail = config.scheddetail,
+	};
+	int r;
+
+	if (started)
+		return true;
+	dl_iterate_phdr(widest_tls, &c.tls);
+	c.tls = (c.tls + 63) & ~(size_t)63;
+	harvest_start();
+	tls_init();
+	c.host = thread_main_init();
+	dl_iterate_phdr(deny_text, NULL);
+	r = core_init(&c);
+	if (r < 0) {
+		run_natively("the scheduler cannot start", -r);
+		return false;
+	}
+	started = true;
+	thread_main_started();
+	return true;
+}

@@ -1,0 +1,122 @@
+/* The images of thread-local storage. Owns the list of modules whose variables lie at a
+ * fixed distance from the FS base; those of libraries loaded later are asked for anew at
+ * each thread's end. libc's own stay: malloc's cache is among them. */
+#include "tls_image.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <string.h>
+
+#include "atomic.h"
+#include "tls.h"
+
+enum { MAX_MODULES = 256 };
+
+struct module {
+	ptrdiff_t at; /* from the FS base */
+	const void *image;
+	size_t filled, size;
+};
+
+static struct module modules[MAX_MODULES];
+static int nmodules;
+static ATOMIC(uint32_t) others; /* modules that are not in the list may exist */
+static void (*call_dtors)(void);
+
+static bool spared(const struct dl_phdr_info *info)
+{
+	const char *name = info->dlpi_name;
+
+	if (strstr(name, "/libc.so") || strstr(name, "/ld-linux"))
+		return true;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
+		uintptr_t lo = info->dlpi_addr + ph->p_vaddr;
+		if (ph->p_type == PT_LOAD && (uintptr_t)tls_reset - lo < ph->p_memsz)
+			return true;
+	}
+	return false;
+}
+
+static const ElfW(Phdr) * tls_of(const struct dl_phdr_info *info)
+{
+	for (int i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_TLS)
+			return &info->dlpi_phdr[i];
+	return NULL;
+}
+
+static int list_module(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	const ElfW(Phdr) *tls = tls_of(info);
+	uintptr_t fs = arch_getfs(), at = (uintptr_t)info->dlpi_tls_data;
+
+	(void)size;
+	(void)arg;
+	if (!tls || spared(info))
+		return 0;
+	/* Below the FS base and near: static. */
+	if (at == 0 || at > fs || fs - at > (1u << 20) || nmodules == MAX_MODULES) {
+		st_rlx(&others, 1);
+		return 0;
+	}
+	struct module *m = &modules[nmodules++];
+	m->at = (ptrdiff_t)(at - fs);
+	m->image = (const void *)(info->dlpi_addr + tls->p_vaddr);
+	m->filled = tls->p_filesz;
+	m->size = tls->p_memsz;
+	return 0;
+}
+
+void tls_init(void)
+{
+	void *at = dlsym(RTLD_DEFAULT, "__call_tls_dtors");
+
+	memcpy(&call_dtors, &at, sizeof(at));
+	dl_iterate_phdr(list_module, NULL);
+}
+
+void tls_changed(void)
+{
+	st_rlx(&others, 1);
+}
+
+void tls_call_destructors(void)
+{
+	if (call_dtors)
+		call_dtors();
+}
+
+static void reset(void *at, const void *image, size_t filled, size_t size)
+{
+	memcpy(at, image, filled);
+	memset((char *)at + filled, 0, size - filled);
+}
+
+static int reset_other(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	const ElfW(Phdr) *tls = tls_of(info);
+	uintptr_t at = (uintptr_t)info->dlpi_tls_data;
+
+	(void)size;
+	(void)arg;
+	/* No data: the thread has not touched them. */
+	if (tls && at != 0 && !spared(info))
+		reset((void *)at, (const void *)(info->dlpi_addr + tls->p_vaddr), tls->p_filesz,
+		      tls->p_memsz);
+	return 0;
+}
+
+void tls_reset(void)
+{
+	uintptr_t fs;
+
+	if (ld_rlx(&others)) {
+		dl_iterate_phdr(reset_other, NULL);
+		return;
+	}
+	fs = arch_getfs();
+	for (int i = 0; i < nmodules; i++)
+		reset((void *)(fs + (uintptr_t)modules[i].at), modules[i].image, modules[i].filled,
+		      modules[i].size);
+}

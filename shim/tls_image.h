@@ -1,0 +1,17 @@
+/* Thread-local variables of a thread that is to be used again. */
+#ifndef HEDDLE_TLS_IMAGE_H
+#define HEDDLE_TLS_IMAGE_H
+
+/* tls_init: once, when the first thread is about to be created. */
+void tls_init(void);
+
+/* tls_call_destructors: those of C++'s thread_local objects, on the running thread. */
+void tls_call_destructors(void);
+
+/* tls_reset: every module's variables, but libc's and ours, as in a fresh thread. */
+void tls_reset(void);
+
+/* tls_changed: a library came or went. */
+void tls_changed(void);
+
+#endif
