@@ -8,8 +8,8 @@
  * is saved (it is the park's unlockf). tests/model explores this very file. */
 #include "futex.h"
 
+#include "futexq.h"
 #include "sched.h"
-#include "waitq.h"
 
 enum {
 	BUCKETS = 1024,
@@ -22,7 +22,7 @@ enum {
 
 static struct bucket buckets[BUCKETS];
 
-static struct bucket *bucket_of(const void *addr)
+struct bucket *bucket_of(const void *addr)
 {
 	uint64_t z = (uintptr_t)addr * 0x9e3779b97f4a7c15u;
 	struct bucket *b = &buckets[z >> 54];
@@ -44,32 +44,20 @@ static struct bucket *lock_bucket_of(struct waiter *w)
 	}
 }
 
-/* w leaves the queue in which *addr counts it. Locks: its bucket's. */
-static void uncount(struct waiter *w)
-{
-	ATOMIC(uint32_t) *count = (ATOMIC(uint32_t) *)w->addr;
-
-	if (!w->counted)
-		return;
-	w->counted = false;
-	st_rlx(count, ld_rlx(count) - 1);
-}
-
 /* The wait ended without a waker: w must be in no queue when its stack frame goes. Taking
  * the lock also waits for a waker that is unlinking it just now. */
-static void unlink_late(struct waiter *w)
+void unlink_late(struct waiter *w)
 {
 	struct bucket *b = lock_bucket_of(w);
 
 	if (w->linked) {
 		waitq_remove(b, w);
-		uncount(w);
 		add_sc(&b->nwait, (uint32_t)-1);
 	}
 	unlock(&b->lock);
 }
 
-static int64_t time_left(const struct deadline *d)
+int64_t time_left(const struct deadline *d)
 {
 	uint64_t now = os_clock(d->clock);
 	uint64_t left = d->at > now ? d->at - now : 0;
@@ -136,7 +124,7 @@ static int wait_g(struct m *mp, struct g *gp, struct bucket *b, struct waiter *w
 }
 
 /* The same for a kernel thread that is no M: it sleeps on its own word. */
-static int wait_foreign(struct bucket *b, struct waiter *w, const struct deadline *deadline)
+int wait_foreign(struct bucket *b, struct waiter *w, const struct deadline *deadline)
 {
 	ATOMIC(uint32_t) *low = (ATOMIC(uint32_t) *)w->word;
 	uint64_t pending = w->seq << WAIT_BITS | WAIT_PENDING;
@@ -196,14 +184,13 @@ int futex_wait(ATOMIC(uint32_t) *addr, uint32_t value, uint32_t bitset,
 
 /* Unlinks w and ends its wait. True if it was us who ended it; then its G is on *list.
  * Locks: its bucket's. */
-static bool wake_locked(struct bucket *b, struct waiter *w, struct glist *list)
+bool wake_locked(struct bucket *b, struct waiter *w, struct glist *list)
 {
 	struct g *gp = w->gp;
 	ATOMIC(uint64_t) *word = w->word;
 	uint64_t pending = w->seq << WAIT_BITS | WAIT_PENDING;
 
 	waitq_remove(b, w);
-	uncount(w);
 	add_sc(&b->nwait, (uint32_t)-1);
 	/* Acquire and release: the waiter sees what we did before the wake. A kernel thread
 	 * may leave, and w with it, as soon as this has succeeded. */
@@ -224,8 +211,7 @@ static bool wake_locked(struct bucket *b, struct waiter *w, struct glist *list)
 }
 
 /* Wakes up to n of those whose bitset meets ours. Locks: b's. */
-static int wake_some_locked(struct bucket *b, uintptr_t addr, int n, uint32_t bitset,
-			    struct glist *list)
+int wake_some_locked(struct bucket *b, uintptr_t addr, int n, uint32_t bitset, struct glist *list)
 {
 	struct waiter *w = waitq_first(b, addr);
 	int woken = 0;
@@ -240,7 +226,7 @@ static int wake_some_locked(struct bucket *b, uintptr_t addr, int n, uint32_t bi
 }
 
 /* Readies what a wake collected. */
-static void ready_list(struct m *mp, struct g *self, struct glist *list, int flags)
+void ready_list(struct m *mp, struct g *self, struct glist *list, int flags)
 {
 	if (mp)
 		count_by(mp->p, futexwakes, (uint64_t)list->n);
@@ -320,175 +306,4 @@ out:
 		ready_list(mp, self, &list, 0);
 	outof(self);
 	return done;
-}
-
-/* ---- queues ---- */
-
-static int queue_wait_g(struct m *mp, struct g *gp, struct waiter *w,
-			const struct deadline *deadline)
-{
-	enum waitresult how;
-
-	count(mp->p, futexwaits);
-	st_rlx(&gp->waiton, (const void *)w->addr);
-	/* As gosleep: before the park, on this M; whoever claims the wait meanwhile waits for
-	 * the park. */
-	if (deadline &&
-	    timer_arm(mp, &gp->timer, timer_when(&gp->timer, deadline->clock, deadline->at), w->seq,
-		      gp) < 0) {
-		if (wait_claim(gp, w->seq, WAIT_NOMEM)) {
-			unlink_late(w);
-			return -ENOMEM_;
-		}
-		deadline = NULL;
-	}
-	park(mp, gp, NULL, NULL, WAIT_FUTEX);
-	how = wait_result(gp);
-	if (how != WAIT_READY)
-		unlink_late(w);
-	if (deadline && how != WAIT_TIMEOUT)
-		timer_disarm(&gp->timer);
-	if (how == WAIT_TIMEOUT)
-		return deadline->clock == CLOCK_MONO || time_left(deadline) == 0 ? -ETIMEDOUT_ : 0;
-	return how == WAIT_INTR ? -EINTR_ : 0;
-}
-
-/* Pinned, unlike futex_wake; without a look at nwait, for it is all but sure to find one. */
-static void wake_one(struct m *mp, struct g *self, ATOMIC(uint32_t) *addr)
-{
-	struct bucket *b = bucket_of(addr);
-	struct glist list = { NULL, 0, NULL };
-
-	lock(&b->lock);
-	wake_some_locked(b, (uintptr_t)addr, 1, (uint32_t)FUTEX_ANY, &list);
-	unlock(&b->lock);
-	if (list.head)
-		ready_list(mp, self, &list, 0);
-}
-
-int queue_wait(ATOMIC(uint32_t) *count, const struct deadline *deadline,
-	       ATOMIC(uint32_t) *(*release)(void *), void *arg, ATOMIC(uint32_t) *then)
-{
-	struct g *gp = getg();
-	struct m *mp = enter(gp);
-	struct bucket *b = bucket_of(count);
-	ATOMIC(uint64_t) ownword = WAIT_PENDING;
-	struct waiter w = { .addr = (uintptr_t)count,
-			    .bitset = (uint32_t)FUTEX_ANY,
-			    .bucket = b,
-			    .counted = true,
-			    .then = then };
-	ATOMIC(uint32_t) *wake;
-	int r;
-
-	DCHECK(GMP_G5, !gp || !on_g0(gp));
-	add_sc(&b->nwait, 1);
-	lock(&b->lock);
-	if (gp) {
-		w.gp = gp;
-		w.seq = wait_begin(gp);
-		w.word = &gp->wait;
-	} else {
-		w.word = &ownword;
-	}
-	st_rlx(count, ld_rlx(count) + 1);
-	waitq_add(b, &w, false);
-	unlock(&b->lock);
-	/* From here on the wait may be claimed: a G that does it waits until we are parked
-	 * (await_parked), which we will be without blocking before. */
-	wake = release(arg);
-	if (wake)
-		wake_one(mp, gp, wake);
-	if (gp) {
-		r = queue_wait_g(mp, gp, &w, deadline);
-	} else {
-		lock(&b->lock);
-		r = wait_foreign(b, &w, deadline);
-	}
-	outof(gp);
-	return r;
-}
-
-int queue_wake(ATOMIC(uint32_t) *count, int n)
-{
-	struct bucket *b = bucket_of(count);
-	struct glist list = { NULL, 0, NULL };
-	struct g *self = getg();
-	struct m *mp = enter(self);
-	int woken;
-
-	lock(&b->lock);
-	woken = wake_some_locked(b, (uintptr_t)count, n, (uint32_t)FUTEX_ANY, &list);
-	unlock(&b->lock);
-	if (list.head)
-		ready_list(mp, self, &list, 0);
-	outof(self);
-	return woken;
-}
-
-/* Locks the bucket of the queue, and that of the word to which its first waiter may move,
- * which is NULL if there is none. */
-static struct bucket *lock_both(struct bucket *b, uintptr_t count)
-{
-	struct bucket *to;
-	struct waiter *w;
-
-	lock(&b->lock);
-	w = waitq_first(b, count);
-	if (!w || !w->then)
-		return NULL;
-	to = bucket_of(w->then);
-	if (to == b)
-		return to;
-	if (to > b) {
-		lock(&to->lock);
-		return to;
-	}
-	unlock(&b->lock);
-	lock(&to->lock);
-	lock(&b->lock);
-	w = waitq_first(b, count);
-	if (w && w->then && bucket_of(w->then) == to)
-		return to;
-	unlock(&to->lock);
-	return NULL;
-}
-
-void queue_wakeall(ATOMIC(uint32_t) *count)
-{
-	struct bucket *from = bucket_of(count), *to;
-	struct glist list = { NULL, 0, NULL };
-	struct g *self = getg();
-	struct m *mp = enter(self);
-	ATOMIC(uint32_t) *then = NULL;
-	struct waiter *w;
-
-	to = lock_both(from, (uintptr_t)count);
-	w = waitq_first(from, (uintptr_t)count);
-	if (w)
-		then = w->then;
-	for (bool first = true; w; first = false) {
-		struct waiter *next = w->next;
-		if (first || !to || w->then != then) {
-			wake_locked(from, w, &list);
-		} else {
-			waitq_remove(from, w);
-			uncount(w);
-			add_sc(&to->nwait, 1);
-			w->addr = (uintptr_t)then;
-			if (w->gp)
-				st_rlx(&w->gp->waiton, (const void *)then);
-			/* Release: pairs with the acquire in lock_bucket_of. */
-			st_rel(&w->bucket, to);
-			waitq_add(to, w, false);
-			add_sc(&from->nwait, (uint32_t)-1);
-		}
-		w = next;
-	}
-	if (to && to != from)
-		unlock(&to->lock);
-	unlock(&from->lock);
-	if (list.head)
-		ready_list(mp, self, &list, 0);
-	outof(self);
 }

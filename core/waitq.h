@@ -15,7 +15,7 @@ struct g;
 struct waiter {
 	uintptr_t addr;
 	uint32_t bitset;
-	bool counted; /* *addr counts those who wait there (queue_wait) */
+	bool counted; /* *addr counts those who wait there; written under the bucket's lock */
 	ATOMIC(uint32_t) *then; /* where queue_move may move it; NULL: nowhere */
 	bool linked; /* in a queue; under the bucket's lock */
 	ATOMIC(struct bucket *) bucket; /* whose; changed by a requeue, under both locks */

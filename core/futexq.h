@@ -1,0 +1,30 @@
+/* What futex.c and queue.c share: the buckets, and how a wait there ends. */
+#ifndef HEDDLE_FUTEXQ_H
+#define HEDDLE_FUTEXQ_H
+
+#include "futex.h"
+#include "waitq.h"
+
+struct glist;
+struct m;
+
+struct bucket *bucket_of(const void *addr);
+
+/* time_left: ns until the deadline. */
+int64_t time_left(const struct deadline *d);
+
+/* unlink_late: the wait ended without a waker: w must be in no queue when its frame goes. */
+void unlink_late(struct waiter *w);
+
+/* wait_foreign: for a kernel thread that is no M. Locks: lets go of b's. 0 or -errno. */
+int wait_foreign(struct bucket *b, struct waiter *w, const struct deadline *deadline);
+
+/* wake_locked: unlinks w and ends its wait. True if it was us who ended it; then its G is on
+ * *list. wake_some_locked: up to n of those whose bitset meets ours. Locks: b's. */
+bool wake_locked(struct bucket *b, struct waiter *w, struct glist *list);
+int wake_some_locked(struct bucket *b, uintptr_t addr, int n, uint32_t bitset, struct glist *list);
+
+/* ready_list: readies what a wake collected. mp has a P or is NULL. */
+void ready_list(struct m *mp, struct g *self, struct glist *list, int flags);
+
+#endif

@@ -1,0 +1,178 @@
+/* The queues of futex.h: waiting without a value to compare, for condition variables and
+ * the like. A wait joins the queue, lets go of the program's lock, and only then parks, so
+ * it may be claimed before it is parked; the waker sees to that (await_parked).
+ * Next: futexq.h, what this shares with futex.c. */
+#include "futex.h"
+
+#include "futexq.h"
+#include "sched.h"
+
+enum { EINTR_ = 4, ENOMEM_ = 12, ETIMEDOUT_ = 110, CLOCK_MONO = 1 };
+
+static int queue_wait_g(struct m *mp, struct g *gp, struct waiter *w,
+			const struct deadline *deadline)
+{
+	enum waitresult how;
+
+	count(mp->p, futexwaits);
+	st_rlx(&gp->waiton, (const void *)w->addr);
+	/* As gosleep: before the park, on this M; whoever claims the wait meanwhile waits for
+	 * the park. */
+	if (deadline &&
+	    timer_arm(mp, &gp->timer, timer_when(&gp->timer, deadline->clock, deadline->at), w->seq,
+		      gp) < 0) {
+		if (wait_claim(gp, w->seq, WAIT_NOMEM)) {
+			unlink_late(w);
+			return -ENOMEM_;
+		}
+		deadline = NULL;
+	}
+	park(mp, gp, NULL, NULL, WAIT_FUTEX);
+	how = wait_result(gp);
+	if (how != WAIT_READY)
+		unlink_late(w);
+	if (deadline && how != WAIT_TIMEOUT)
+		timer_disarm(&gp->timer);
+	if (how == WAIT_TIMEOUT)
+		return deadline->clock == CLOCK_MONO || time_left(deadline) == 0 ? -ETIMEDOUT_ : 0;
+	return how == WAIT_INTR ? -EINTR_ : 0;
+}
+
+/* Pinned, unlike futex_wake; without a look at nwait, for it is all but sure to find one. */
+static void wake_one(struct m *mp, struct g *self, ATOMIC(uint32_t) *addr)
+{
+	struct bucket *b = bucket_of(addr);
+	struct glist list = { NULL, 0, NULL };
+
+	lock(&b->lock);
+	wake_some_locked(b, (uintptr_t)addr, 1, (uint32_t)FUTEX_ANY, &list);
+	unlock(&b->lock);
+	if (list.head)
+		ready_list(mp, self, &list, 0);
+}
+
+int queue_wait(ATOMIC(uint32_t) *count, const struct deadline *deadline,
+	       ATOMIC(uint32_t) *(*release)(void *), void *arg, ATOMIC(uint32_t) *then)
+{
+	struct g *gp = getg();
+	struct m *mp = enter(gp);
+	struct bucket *b = bucket_of(count);
+	ATOMIC(uint64_t) ownword = WAIT_PENDING;
+	struct waiter w = { .addr = (uintptr_t)count,
+			    .bitset = (uint32_t)FUTEX_ANY,
+			    .bucket = b,
+			    .counted = true,
+			    .then = then };
+	ATOMIC(uint32_t) *wake;
+	int r;
+
+	DCHECK(GMP_G5, !gp || !on_g0(gp));
+	add_sc(&b->nwait, 1);
+	lock(&b->lock);
+	if (gp) {
+		w.gp = gp;
+		w.seq = wait_begin(gp);
+		w.word = &gp->wait;
+	} else {
+		w.word = &ownword;
+	}
+	waitq_add(b, &w, false);
+	unlock(&b->lock);
+	/* From here on the wait may be claimed: a G that does it waits until we are parked
+	 * (await_parked), which we will be without blocking before. */
+	wake = release(arg);
+	if (wake)
+		wake_one(mp, gp, wake);
+	if (gp) {
+		r = queue_wait_g(mp, gp, &w, deadline);
+	} else {
+		lock(&b->lock);
+		r = wait_foreign(b, &w, deadline);
+	}
+	outof(gp);
+	return r;
+}
+
+int queue_wake(ATOMIC(uint32_t) *count, int n)
+{
+	struct bucket *b = bucket_of(count);
+	struct glist list = { NULL, 0, NULL };
+	struct g *self = getg();
+	struct m *mp = enter(self);
+	int woken;
+
+	lock(&b->lock);
+	woken = wake_some_locked(b, (uintptr_t)count, n, (uint32_t)FUTEX_ANY, &list);
+	unlock(&b->lock);
+	if (list.head)
+		ready_list(mp, self, &list, 0);
+	outof(self);
+	return woken;
+}
+
+/* Locks the bucket of the queue, and that of the word to which its first waiter may move,
+ * which is NULL if there is none. */
+static struct bucket *lock_both(struct bucket *b, uintptr_t count)
+{
+	struct bucket *to;
+	struct waiter *w;
+
+	lock(&b->lock);
+	w = waitq_first(b, count);
+	if (!w || !w->then)
+		return NULL;
+	to = bucket_of(w->then);
+	if (to == b)
+		return to;
+	if (to > b) {
+		lock(&to->lock);
+		return to;
+	}
+	unlock(&b->lock);
+	lock(&to->lock);
+	lock(&b->lock);
+	w = waitq_first(b, count);
+	if (w && w->then && bucket_of(w->then) == to)
+		return to;
+	unlock(&to->lock);
+	return NULL;
+}
+
+void queue_wakeall(ATOMIC(uint32_t) *count)
+{
+	struct bucket *from = bucket_of(count), *to;
+	struct glist list = { NULL, 0, NULL };
+	struct g *self = getg();
+	struct m *mp = enter(self);
+	ATOMIC(uint32_t) *then = NULL;
+	struct waiter *w;
+
+	to = lock_both(from, (uintptr_t)count);
+	w = waitq_first(from, (uintptr_t)count);
+	if (w)
+		then = w->then;
+	for (bool first = true; w; first = false) {
+		struct waiter *next = w->next;
+		if (first || !to || w->then != then) {
+			wake_locked(from, w, &list);
+		} else {
+			waitq_remove(from, w);
+			w->counted = false;
+			add_sc(&to->nwait, 1);
+			w->addr = (uintptr_t)then;
+			if (w->gp)
+				st_rlx(&w->gp->waiton, (const void *)then);
+			/* Release: pairs with the acquire in lock_bucket_of. */
+			st_rel(&w->bucket, to);
+			waitq_add(to, w, false);
+			add_sc(&from->nwait, (uint32_t)-1);
+		}
+		w = next;
+	}
+	if (to && to != from)
+		unlock(&to->lock);
+	unlock(&from->lock);
+	if (list.head)
+		ready_list(mp, self, &list, 0);
+	outof(self);
+}
