@@ -98,7 +98,7 @@ static void remove_node(struct bucket *b, struct waiter *w)
 }
 
 /* The program's word that says how many wait. */
-static void count(struct waiter *w, uint32_t more)
+static void tally(struct waiter *w, uint32_t more)
 {
 	ATOMIC(uint32_t) *word = (ATOMIC(uint32_t) *)w->addr;
 
@@ -110,7 +110,7 @@ void waitq_add(struct bucket *b, struct waiter *w, bool atfront)
 {
 	struct waiter *first = waitq_first(b, w->addr);
 
-	count(w, 1);
+	tally(w, 1);
 	w->linked = true;
 	w->next = w->prev = NULL;
 	w->last = w;
@@ -129,7 +129,7 @@ void waitq_add(struct bucket *b, struct waiter *w, bool atfront)
 
 void waitq_remove(struct bucket *b, struct waiter *w)
 {
-	count(w, (uint32_t)-1);
+	tally(w, (uint32_t)-1);
 	w->linked = false;
 	if (w->prev) {
 		struct waiter *first = waitq_first(b, w->addr);

@@ -22,7 +22,7 @@ enum {
 	STARVING = 3,
 	GRANTED = 0x3fffffff, /* no tid */
 	STARVED_NS = 1000 * 1000,
-	KIND = 127,
+	KIND = 255, /* all but what glibc notes of lock elision */
 	OWNER_MATTERS = 3, /* recursive, error-checking */
 };
 

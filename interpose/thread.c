@@ -137,6 +137,11 @@ static void __attribute__((noreturn)) thread_finish(struct thread *t)
 	goexit();
 }
 
+void thread_vanish(struct thread *t)
+{
+	thread_finish(t);
+}
+
 /* pthread_exit unwinds to here and no further: beyond lies the parked frame of glibc's
  * start_thread, which would end the kernel thread. */
 static void thread_main(void *arg)

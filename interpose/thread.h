@@ -92,6 +92,9 @@ int thread_create_c11(pthread_t *out, int (*fn)(void *), void *arg);
 /* thread_main_ended: pthread_exit has unwound main. */
 void thread_main_ended(void) __attribute__((noreturn));
 
+/* thread_vanish: ends the running thread without a word to the program. */
+void thread_vanish(struct thread *t) __attribute__((noreturn));
+
 /* thread_locals_end: the program's destructors of thread-local data, then every image of it
  * as for a fresh thread, but for libc's own. In tsd.c. */
 void thread_locals_end(void);

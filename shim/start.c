@@ -1,7 +1,6 @@
 /* The injected object's beginning: whether it serves, and bringing the scheduler up when
  * the program first creates a thread. Owns heddle_mode. Until then it costs the program
  * nothing but this constructor. Read next: interpose/thread.c. */
-#include <dlfcn.h>
 #include <errno.h>
 #include <gnu/libc-version.h>
 #include <link.h>
@@ -39,23 +38,31 @@ static void run_natively(const char *why, int error)
 	text_write2(&t);
 }
 
-/* What cannot share a process with us. */
+/* Runtimes that cannot share a process with us. Weak: the loader fills in those that are
+ * there; a lookup that fails would call a malloc that may not be ready. */
+#define RUNTIME(name) extern void name(void) __attribute__((weak, visibility("default")))
+RUNTIME(__tsan_init);
+RUNTIME(__asan_init);
+RUNTIME(__msan_init);
+RUNTIME(__lsan_init);
+
 static const char *incompatible(void)
 {
-	static const struct {
-		const char *symbol, *why;
+	const struct {
+		void (*there)(void);
+		const char *why;
 	} runtimes[] = {
-		{ "__tsan_init", "ThreadSanitizer's runtime is present" },
-		{ "__asan_init", "AddressSanitizer's runtime is present" },
-		{ "__msan_init", "MemorySanitizer's runtime is present" },
-		{ "__lsan_init", "LeakSanitizer's runtime is present" },
+		{ __tsan_init, "ThreadSanitizer's runtime is present" },
+		{ __asan_init, "AddressSanitizer's runtime is present" },
+		{ __msan_init, "MemorySanitizer's runtime is present" },
+		{ __lsan_init, "LeakSanitizer's runtime is present" },
 	};
 	int major = atoi(gnu_get_libc_version()), minor = atoi(gnu_get_libc_version() + 2);
 
 	if (major != 2 || minor < 34)
 		return "this glibc is older than 2.34";
 	for (size_t i = 0; i < sizeof(runtimes) / sizeof(*runtimes); i++)
-		if (dlsym(RTLD_DEFAULT, runtimes[i].symbol))
+		if (runtimes[i].there)
 			return runtimes[i].why;
 	return NULL;
 }

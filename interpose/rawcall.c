@@ -142,6 +142,49 @@ static long private_futex(long *a, bool *ours)
 	}
 }
 
+/* Calls whose answer is the thread's, and would be another's from its kernel thread. False:
+ * it is none of them. */
+static bool thread_call(struct thread *t, long nr, long *a, long *r)
+{
+	*r = 0;
+	switch (nr) {
+	case SYS_gettid:
+		*r = t->tid;
+		return true;
+	case SYS_sched_yield:
+		gosched();
+		return true;
+	case SYS_get_robust_list:
+		if (a[0] != 0 && a[0] != t->tid)
+			return false;
+		*(struct robust_list_head **)a[1] = t->harvest.robust;
+		*(size_t *)a[2] = ROBUST_HEAD_BYTES;
+		return true;
+	case SYS_set_robust_list:
+		if (a[1] != ROBUST_HEAD_BYTES)
+			return false;
+		t->harvest.robust = (struct robust_list_head *)a[0];
+		return !t->wired;
+	case SYS_set_tid_address:
+		*r = t->tid;
+		return true;
+	case SYS_rseq:
+		/* The area would follow the kernel thread. */
+		*r = -ENOSYS;
+		return true;
+	case SYS_tkill:
+	case SYS_tgkill:
+		if (a[nr == SYS_tgkill] != t->tid)
+			return false;
+		a[nr == SYS_tgkill] = os_gettid();
+		return false;
+	case SYS_exit:
+		thread_vanish(t);
+	default:
+		return false;
+	}
+}
+
 EXPORT long syscall(long nr, ...)
 {
 	long a[6], r;
@@ -161,10 +204,9 @@ EXPORT long syscall(long nr, ...)
 			if (ours)
 				return answer(r);
 			break;
-		case SYS_gettid:
-			return gettid();
-		case SYS_sched_yield:
-			return sched_yield();
+		default:
+			if (thread_call(thread_self(), nr, a, &r))
+				return answer(r);
 		}
 	} else if (nr == SYS_futex && served() && (a[1] & FUTEX_PRIVATE_FLAG)) {
 		r = private_futex(a, &ours);
