@@ -8,18 +8,35 @@
 
 enum { MAX_MS = 10000, ENOMEM_ = 12, EALREADY_ = 114, CLOCK_REAL = 0 };
 
-static void forget_all(struct m *m0, struct m *sysmonm)
+static void forget_sched(void)
 {
 	struct sched fresh = { .lock = MUTEX_INIT(RANK_SCHED),
 			       .stoplock = MUTEX_INIT(RANK_STOP),
 			       .glock = MUTEX_INIT(RANK_GLIST) };
+	setg(NULL);
+	sched = fresh;
+}
+
+static void forget_all(struct m *m0, struct m *sysmonm)
+{
 	preempt_undo();
 	if (sysmonm)
 		mfree(sysmonm);
 	if (m0)
 		mfree(m0);
-	setg(NULL);
-	sched = fresh;
+	forget_sched();
+}
+
+void core_forked(void)
+{
+	forget_sched();
+	futex_forked();
+	glist_forked();
+	netpoll_forked();
+	preempt_forked();
+	stack_forked();
+	mthread_forked();
+	os_forked();
 }
 
 int core_init(const struct core_config *config)

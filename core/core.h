@@ -48,6 +48,12 @@ struct core_config {
  * Context  once in a process, on a kernel thread that is no M. */
 int core_init(const struct core_config *config);
 
+/* core_forked: in the child of a fork: the caller is a plain thread, of a process in which
+ * core_init was never called. What the parent's scheduler had in memory is left alone; its
+ * locks may be held there by threads that are not here.
+ * Context  the only thread of the child, outside the core. */
+void core_forked(void);
+
 /* core_mstart: the body of a kernel thread that newosproc started. Does not return. */
 void core_mstart(struct m *mp, uintptr_t lo, uintptr_t hi);
 

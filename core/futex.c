@@ -307,3 +307,13 @@ out:
 	outof(self);
 	return done;
 }
+
+void futex_forked(void)
+{
+	static const struct bucket empty;
+
+	/* A look costs no copy of the page. */
+	for (int i = 0; i < BUCKETS; i++)
+		if (ld_rlx(&buckets[i].nwait) != 0 || ld_rlx(&buckets[i].lock.key) != 0)
+			buckets[i] = empty;
+}

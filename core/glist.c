@@ -20,10 +20,16 @@ void glist_init(size_t tls)
 	g_tls = tls;
 }
 
+/* Under glock: what Gs are cut from. */
+static char *slab, *slabend;
+
+void glist_forked(void)
+{
+	slab = slabend = NULL;
+}
+
 struct g *gnew(void)
 {
-	/* Cut from slabs, under glock. */
-	static char *slab, *slabend;
 	size_t size = (sizeof(struct g) + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1);
 	struct g *gp = NULL;
 

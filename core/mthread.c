@@ -227,3 +227,10 @@ void mcreate(struct m *mp)
 	while (!cas_rel(&starter.wanted, mp->schedlink, mp));
 	notewakeup(&starter.note);
 }
+
+void mthread_forked(void)
+{
+	starter.m = NULL;
+	noteclear(&starter.note);
+	st_rlx(&starter.wanted, NULL);
+}

@@ -111,6 +111,23 @@ bool netpoll_anyunsure(void)
 	return ld_rlx(&unsure_list) != NULL;
 }
 
+void netpoll_forked(void)
+{
+	if (ld_rlx(&up))
+		backend->forked();
+	st_rlx(&up, 0);
+	for (int i = 0; i < CHUNKS; i++)
+		if (ld_rlx(&chunks[i]))
+			st_rlx(&chunks[i], NULL);
+	st_rlx(&nwaiters, 0);
+	st_rlx(&breakword, 0);
+	st_rlx(&unsure_list, NULL);
+	st_rlx(&init_lock.key, 0);
+	st_rlx(&init_lock.sleepers, 0);
+	st_rlx(&unsure_lock.key, 0);
+	st_rlx(&unsure_lock.sleepers, 0);
+}
+
 uint32_t netpoll_ticket(int fd, enum polldir dir)
 {
 	struct polldesc *pd = descof(fd, false);

@@ -65,6 +65,8 @@ struct pollbackend {
 	int (*wait)(struct pollevent *ev, int n, int64_t ns);
 	void (*wake)(void);
 	void (*watchclock)(void);
+	/* forked: the descriptors are the parent's; the child's copies are closed. */
+	void (*forked)(void);
 };
 
 extern const struct pollbackend poll_epoll __attribute__((visibility("hidden")));

@@ -32,6 +32,7 @@ struct ours {
 };
 
 static struct ours epoll = { -1, -1 }, event = { -1, -1 }, clock = { -1, -1 };
+static ATOMIC(uint32_t) begun; /* to watch the clock */
 static ATOMIC(bool) no_pwait2;
 static ATOMIC(bool) broken; /* a break is under way; cleared when it is read */
 
@@ -136,7 +137,6 @@ static void arm_clock(int fd)
 
 static void epoll_watchclock(void)
 {
-	static ATOMIC(uint32_t) begun;
 	long fd;
 
 	if (ld_rlx(&begun) || !cas_rlx(&begun, 0, 1))
@@ -200,6 +200,20 @@ static void epoll_wake(void)
 	arch_syscall3(__NR_write, here(&event), (long)&one, sizeof(one));
 }
 
+static void epoll_forked(void)
+{
+	struct ours *all[] = { &epoll, &event, &clock };
+
+	for (int i = 0; i < 3; i++) {
+		if (ld_rlx(&all[i]->fd) >= 0)
+			arch_syscall3(__NR_close, ld_rlx(&all[i]->fd), 0, 0);
+		st_rlx(&all[i]->fd, -1);
+		all[i]->sysmons = -1;
+	}
+	st_rlx(&begun, 0);
+	st_rlx(&broken, false);
+}
+
 const struct pollbackend poll_epoll = {
 	.init = epoll_init,
 	.add = epoll_add,
@@ -207,4 +221,5 @@ const struct pollbackend poll_epoll = {
 	.wait = epoll_wait_events,
 	.wake = epoll_wake,
 	.watchclock = epoll_watchclock,
+	.forked = epoll_forked,
 };

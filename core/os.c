@@ -212,6 +212,12 @@ bool os_owntable(void)
 	return true;
 }
 
+void os_forked(void)
+{
+	st_rlx(&tabletid, 0);
+	processfd = -1;
+}
+
 int os_fetchfd(int fd)
 {
 	if (ld_rlx(&tabletid) == 0 || ld_rlx(&tabletid) != os_gettid())

@@ -85,6 +85,9 @@ bool os_owntable(void);
 int os_fetchfd(int fd);
 void os_dropfetched(int there, int fd);
 
+/* os_forked: in the child of a fork. */
+void os_forked(void);
+
 /* os_readfile: reads at most len - 1 bytes of a small file and ends them with 0. */
 int os_readfile(const char *path, char *buf, size_t len);
 

@@ -258,3 +258,11 @@ void preempt_undo(void)
 	arch_syscall4(__NR_rt_sigaction, SIG_PREEMPT, (long)act, 0, sizeof(act[3]));
 	st_rlx(&nranges, 0);
 }
+
+void preempt_forked(void)
+{
+	st_rlx(&nranges, 0);
+	pool = NULL;
+	st_rlx(&pool_lock.key, 0);
+	st_rlx(&pool_lock.sleepers, 0);
+}

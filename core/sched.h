@@ -299,6 +299,15 @@ bool retakeblocked(struct p *pp);
 /* retakesyscall: the same for an M in an announced call. */
 bool retakesyscall(struct p *pp);
 
+/* ---- core_forked ----
+ * Each file's own: its state as in a process that has not begun. */
+void futex_forked(void);
+void glist_forked(void);
+void netpoll_forked(void);
+void preempt_forked(void);
+void stack_forked(void);
+void mthread_forked(void);
+
 /* ---- checkdead ---- */
 void checkdead_locked(void);
 void debug_init(int level);

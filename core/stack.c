@@ -22,6 +22,7 @@
 #include "atomic.h"
 #include "lock.h"
 #include "os.h"
+#include "sched.h"
 
 enum {
 	PAGE = 4096,
@@ -288,4 +289,14 @@ void stackscavenge(const struct stack *st)
 size_t stackmapped(void)
 {
 	return ld_rlx(&mapped);
+}
+
+void stack_forked(void)
+{
+	for (size_t i = 0; i < nclasses; i++)
+		classes[i] = (struct stackclass){ 0 };
+	nclasses = narenas = 0;
+	st_rlx(&mapped, 0);
+	st_rlx(&stacklock.key, 0);
+	st_rlx(&stacklock.sleepers, 0);
 }

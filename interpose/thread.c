@@ -25,6 +25,7 @@ enum {
 static ATOMIC(uint32_t) nalive;
 static ATOMIC(int32_t) lasttid = FIRST_TID;
 static struct thread mainthread;
+static struct thread *first = &mainthread; /* in a child, the one that forked */
 
 /* Detached threads on stacks of the program's: their last step is someone else's. */
 static ATOMIC(struct thread *) toreap;
@@ -64,22 +65,30 @@ static pid_t tid_new(void)
 
 struct thread *thread_first(void)
 {
-	return &mainthread;
+	return first;
 }
 
 void *thread_main_init(void)
 {
-	harvest_adopt(&mainthread.harvest);
-	mainthread.main = true;
-	mainthread.tid = *mainthread.harvest.tidaddr;
-	mainthread.guard = 0;
-	return &mainthread;
+	harvest_adopt(&first->harvest);
+	first->main = true;
+	first->tid = *first->harvest.tidaddr;
+	st_rlx(&first->life, 0);
+	return first;
 }
 
 void thread_main_started(void)
 {
-	mainthread.gp = gself();
+	first->gp = gself();
 	st_rlx(&nalive, 1);
+}
+
+void thread_forked(void)
+{
+	first = thread_self();
+	first->wired = false;
+	st_rlx(&nalive, 1);
+	st_rlx(&toreap, NULL);
 }
 
 /* ---- the life of one ---- */
@@ -111,7 +120,8 @@ static void __attribute__((noreturn)) thread_finish(struct thread *t)
 {
 	uint32_t before;
 
-	if (add_sc(&nalive, (uint32_t)-1) == 1)
+	/* In the child of a fork that created no thread it is the only one. */
+	if (!heddle_started() || add_sc(&nalive, (uint32_t)-1) == 1)
 		exit(0);
 	if (t->main) {
 		/* Its stack holds main's arguments; it stays for ever. */
@@ -166,7 +176,7 @@ void thread_main_ended(void)
 	thread_locals_end();
 	if (!heddle_started())
 		exit(0);
-	thread_finish(&mainthread);
+	thread_finish(first);
 }
 
 /* ---- creation ---- */
@@ -280,6 +290,9 @@ static int thread_new(const struct request *req, struct thread **out)
 	if (!gp)
 		return thread_harvest(req, out);
 	*out = ghost_of(gp);
+	/* Another thread, for all that the program can tell. */
+	(*out)->tid = tid_new();
+	*(*out)->harvest.tidaddr = (*out)->tid;
 	return 0;
 }
 

@@ -86,6 +86,9 @@ static inline struct thread *thread_of(pthread_t t)
 void *thread_main_init(void);
 void thread_main_started(void);
 
+/* thread_forked: in the child of a fork: the caller is its first thread. */
+void thread_forked(void);
+
 /* thread_create_c11: as pthread_create, for a function that returns int. */
 int thread_create_c11(pthread_t *out, int (*fn)(void *), void *arg);
 

@@ -12,6 +12,7 @@
 #include "core.h"
 #include "harvest.h"
 #include "mode.h"
+#include "once.h"
 #include "os.h"
 #include "preempt.h"
 #include "real.h"
@@ -88,8 +89,23 @@ static void boot(void)
 	}
 	if (!why)
 		why = incompatible();
-	if (why)
+	if (why) {
 		run_natively(why, 0);
+		return;
+	}
+	/* Also for forks inside glibc (daemon, forkpty), which pass by any symbol. */
+	pthread_atfork(NULL, NULL, heddle_forked);
+}
+
+void heddle_forked(void)
+{
+	once_forked();
+	if (!started)
+		return;
+	started = false;
+	/* The thread that forked is the child's first; it is no G until it creates another. */
+	thread_forked();
+	core_forked();
 }
 
 __attribute__((constructor(101))) static void construct(void)

@@ -73,6 +73,7 @@ void tls_init(void)
 	void *at = dlsym(RTLD_DEFAULT, "__call_tls_dtors");
 
 	memcpy(&call_dtors, &at, sizeof(at));
+	nmodules = 0;
 	dl_iterate_phdr(list_module, NULL);
 }
 
