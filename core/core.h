@@ -38,6 +38,10 @@ struct core_config {
 	 * bounds of its stack. NULL: raw clone. Returns 0 or -errno. */
 	int (*newosproc)(struct m *mp);
 
+	/* signalled: after core_sigdefer, on a kernel thread of the core's; it may wake Gs, and
+	 * must not block. */
+	void (*signalled)(void);
+
 	/* alldead: every G waits and nothing the core knows of can wake one. NULL: one
 	 * line on stderr. Called once, under sched.lock: it may look, not call. */
 	void (*alldead)(void);
@@ -102,6 +106,7 @@ int32_t gtid(const struct g *gp);
 /* gmask: the signal mask of the caller. gsigprocmask: rt_sigprocmask for the running G;
  * returns 0 or -errno. */
 uint64_t gmask(void);
+uint64_t gmask_of(const struct g *gp);
 int gsigprocmask(int how, const uint64_t *set, uint64_t *old);
 
 /* gopark: puts the running G to sleep until goready() is called on it. Once its context

@@ -9,6 +9,7 @@
 enum {
 	G_SLAB = 64 * 1024,
 	GOID_BATCH = 16,
+	GFREE_WARM = 2048,
 	ENOMEM_ = 12,
 	GUARD = 4096,
 };
@@ -53,8 +54,8 @@ struct g *gnew(void)
 	return gp;
 }
 
-/* Half of pp's dead Gs to the common list, with their deep pages given back: these are
- * not reused soon. */
+/* Half of pp's dead Gs to the common list. Where there are many already these are not
+ * reused soon, and their deep pages are given back. */
 static void gfspill(struct p *pp, int32_t keep)
 {
 	struct g *list = NULL, *last = NULL;
@@ -64,7 +65,8 @@ static void gfspill(struct p *pp, int32_t keep)
 		struct g *gp = pp->gfree;
 		pp->gfree = gp->schedlink;
 		pp->ngfree--;
-		stackscavenge(&gp->stack);
+		if (ld_rlx(&sched.ngfree) > GFREE_WARM)
+			stackscavenge(&gp->stack);
 		gp->schedlink = list;
 		if (!list)
 			last = gp;

@@ -245,7 +245,7 @@ struct sched {
 
 	struct mutex glock; /* the two lists below */
 	ATOMIC(struct g *) gfree; /* written under glock */
-	int32_t ngfree;
+	ATOMIC(int32_t) ngfree; /* written under glock */
 
 	ATOMIC(struct g *) allg; /* pushed by CAS, never shrinks */
 	ATOMIC(struct m *) allm; /* pushed by CAS, never shrinks */

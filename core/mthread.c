@@ -2,6 +2,7 @@
  * the starter, which makes threads for sysmon. Next: mstart.c, which says when. */
 #include "core.h"
 #include "fault.h"
+#include "preempt.h"
 #include "san.h"
 #include "sched.h"
 
@@ -14,11 +15,12 @@ enum {
 static const struct core_config *config;
 
 /* Sysmon has a table of descriptors of its own, which a thread made by it would share. So
- * those it needs are made by this one. */
+ * those it needs are made by this one; which also does what a handler cannot. */
 static struct {
 	struct m *m;
 	struct note note;
 	ATOMIC(struct m *) wanted; /* linked by schedlink; each has its nextp */
+	ATOMIC(bool) signalled; /* core_sigdefer was called */
 } starter;
 
 /* The mapping of an M: guard, g0's stack, guard, signal stack, thread block, the struct. */
@@ -163,6 +165,8 @@ static void starter_main(void *arg)
 
 		notesleep(&starter.note);
 		noteclear(&starter.note);
+		if (xchg_sc(&starter.signalled, false) && config->signalled)
+			config->signalled();
 		mp = xchg_sc(&starter.wanted, NULL);
 		while (mp) {
 			struct m *next = mp->schedlink;
@@ -171,6 +175,12 @@ static void starter_main(void *arg)
 			mp = next;
 		}
 	}
+}
+
+void core_sigdefer(void)
+{
+	st_sc(&starter.signalled, true);
+	notewakeup(&starter.note);
 }
 
 static bool start_starter(void)

@@ -187,6 +187,26 @@ not_now:
 	st_rel(&gp->status, status);
 }
 
+enum sigplace core_sigplace(void)
+{
+	struct g *gp = getg();
+
+	if (!gp)
+		return SIGPLACE_PROGRAM;
+	if (on_g0(gp))
+		return SIGPLACE_CORE;
+	switch (ld_acq(&gp->status) & ~(uint32_t)GCLAIM) {
+	case GRUNNING:
+	case GOFFP:
+		return SIGPLACE_PROGRAM;
+	case GSYSCALL:
+	case GSYSCALLNOP:
+		return SIGPLACE_CALL;
+	default:
+		return SIGPLACE_CORE;
+	}
+}
+
 bool preemptone(struct p *pp)
 {
 	struct m *mp = ld_acq(&pp->m);

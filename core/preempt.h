@@ -11,4 +11,17 @@
  * Returns  false if the list is full. Context: one thread at a time. */
 bool preempt_deny(uintptr_t lo, uintptr_t hi, bool always);
 
+/* ---- for handlers of the embedder's ---- */
+enum sigplace {
+	SIGPLACE_PROGRAM, /* a G in the program's code, or a kernel thread that is no M */
+	SIGPLACE_CALL, /* a G between entersyscall and exitsyscall */
+	SIGPLACE_CORE, /* inside the core: no code of the program's can run */
+};
+
+/* core_sigplace: where did the signal find this kernel thread? */
+enum sigplace core_sigplace(void);
+
+/* core_sigdefer: has core_config.signalled called soon, elsewhere. Any context. */
+void core_sigdefer(void);
+
 #endif

@@ -15,6 +15,11 @@ uint64_t gmask(void)
 	return mask;
 }
 
+uint64_t gmask_of(const struct g *gp)
+{
+	return gp->sigmask;
+}
+
 int gsigprocmask(int how, const uint64_t *set, uint64_t *old)
 {
 	enum { BLOCK, UNBLOCK, SETMASK };

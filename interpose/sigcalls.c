@@ -71,6 +71,22 @@ EXPORT int sigaltstack(const stack_t *stack, stack_t *old)
 	return 0;
 }
 
+/* To its own process: the caller takes it, if it does not block it; so it is delivered before
+ * the call returns, as it would be if the caller were the only one to take it. */
+EXPORT int kill(pid_t pid, int sig)
+{
+	long r;
+
+	if (!served() || !thread_self() || pid != getpid() || sig <= 0 || sig > 64 ||
+	    (gmask() >> (sig - 1) & 1))
+		return real_table.kill(pid, sig);
+	r = arch_syscall3(SYS_tgkill, pid, os_gettid(), sig);
+	if (r == 0)
+		return 0;
+	errno = (int)-r;
+	return -1;
+}
+
 EXPORT int pthread_kill(pthread_t thread, int sig)
 {
 	struct thread *t = served() ? thread_of(thread) : NULL;

@@ -20,6 +20,7 @@ enum {
 	PAGE = 4096,
 	/* Beside what the program asked for: the parked frame and what runs below it. */
 	STACK_EXTRA = 4096,
+	SIGNAL_STACK = 256 * 1024,
 };
 
 static ATOMIC(uint32_t) nalive;
@@ -325,6 +326,20 @@ static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 	*out = t->harvest.thread;
 	gstart(t->gp, thread_main, t, req.mask);
 	return 0;
+}
+
+/* It does not count among the program's threads. */
+void thread_start_signals(void)
+{
+	pthread_attr_t attr;
+	pthread_t t;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, SIGNAL_STACK);
+	if (create(&t, &attr, signals_thread, NULL, NULL) == 0)
+		add_rlx(&nalive, (uint32_t)-1);
+	pthread_attr_destroy(&attr);
 }
 
 EXPORT int pthread_create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *),

@@ -111,6 +111,12 @@ void cancel_end(void);
 /* thread_first: the program's first. */
 struct thread *thread_first(void);
 
+/* signals_thread: the body of the thread that runs handlers of signals that found no other;
+ * it does not return. signals_wake: there are some. */
+void *signals_thread(void *arg);
+void signals_wake(void);
+void thread_start_signals(void);
+
 /* signals_run: the handlers of signals that ended a wait. */
 void signals_run(void);
 

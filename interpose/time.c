@@ -109,7 +109,7 @@ EXPORT unsigned sleep(unsigned s)
 		return real_table.sleep(s);
 	if (clock_nanosleep(CLOCK_MONOTONIC, 0, &t, &left) == 0)
 		return 0;
-	return (unsigned)left.tv_sec + (left.tv_nsec >= NSEC / 2);
+	return (unsigned)left.tv_sec;
 }
 
 EXPORT int sched_yield(void)

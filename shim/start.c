@@ -165,6 +165,7 @@ bool heddle_start(void)
 		.debuglevel = config.debuglevel,
 		.schedtrace = config.schedtrace,
 		.scheddetail = config.scheddetail,
+		.signalled = signals_wake,
 	};
 	int r;
 
@@ -183,5 +184,6 @@ bool heddle_start(void)
 	}
 	started = true;
 	thread_main_started();
+	thread_start_signals();
 	return true;
 }
