@@ -8,7 +8,7 @@ Q := $(if $(V),,@)
 
 WARN := -Wall -Wextra -Wundef -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
 	-Wvla -Werror
-BASE := -std=gnu11 -g $(WARN) -fvisibility=hidden -fno-stack-protector -fno-omit-frame-pointer \
+BASE := -std=gnu11 -g -D_GNU_SOURCE $(WARN) -fvisibility=hidden -fno-stack-protector -fno-omit-frame-pointer \
 	-fno-plt -fPIC -iquote core -iquote core/arch/$(ARCH) -MMD -MP
 
 # A variant of the core is a choice of twins (folders of same-named files) and of flags.
@@ -38,7 +38,7 @@ tests_of = $(foreach t,$(or $(tests_$(1)),$(TESTS)),$(BUILD)/$(1)/tests/core/$(t
 all: $(BUILD)/libheddle.so
 
 SHIM := $(wildcard shim/*.c interpose/*.c)
-SHIM_FLAGS := -iquote shim -iquote interpose -D_GNU_SOURCE -fexceptions \
+SHIM_FLAGS := -iquote shim -iquote interpose -fexceptions \
 	-fasynchronous-unwind-tables
 
 define variant
@@ -83,12 +83,25 @@ $(eval $(call object,$(BUILD)/debug/libheddle.so,debug))
 
 .PHONY: check
 check: deps
-	@bash tests/sum.sh "$(MAKE) -s lint" "$(MAKE) -s check-core" "$(MAKE) -s model"
+	@bash tests/sum.sh "$(MAKE) -s lint" "$(MAKE) -s check-core" \
+		"$(MAKE) -s check-threads" "$(MAKE) -s model"
 
 .PHONY: check-core
 check-core: $(call tests_of,debug) $(call tests_of,release) $(call tests_of,tsan) $(call tests_of,asan)
 	@bash tests/sum.sh $(call tests_of,debug) $(call tests_of,release) $(call tests_of,tsan) \
 		$(call tests_of,asan) tests/core/invariants_test.sh
+
+# Plain programs, which know nothing of heddle: run natively and preloaded.
+CONFORMANCE := $(patsubst tests/conformance/%.c,$(BUILD)/conformance/%,\
+	$(wildcard tests/conformance/*_test.c))
+$(BUILD)/conformance/%: tests/conformance/%.c tests/test.c tests/test.h
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -g -O1 $(WARN) -D_GNU_SOURCE -fexceptions -iquote tests \
+		-o $@ $< tests/test.c -pthread
+
+.PHONY: check-threads
+check-threads: $(BUILD)/libheddle.so $(CONFORMANCE)
+	@bash tests/conformance/run.sh $(BUILD)
 
 .PHONY: model
 model:

@@ -83,23 +83,28 @@ EXPORT int pthread_getcpuclockid(pthread_t thread, clockid_t *clock)
 	return 0;
 }
 
+/* glibc's own would ask the kernel about the tid. */
 EXPORT int pthread_getattr_np(pthread_t thread, pthread_attr_t *attr)
 {
 	struct thread *t = served() ? thread_of(thread) : NULL;
 	struct sched_param param = { 0 };
+	cpu_set_t set;
 	int r;
 
 	if (!t || t->main)
 		return real_table.pthread_getattr_np(thread, attr);
-	r = real_table.pthread_getattr_np(thread, attr);
+	r = pthread_attr_init(attr);
 	if (r != 0)
 		return r;
 	param.sched_priority = t->priority;
+	pthread_attr_setstack(attr, (void *)t->harvest.lo, t->harvest.size);
 	pthread_attr_setguardsize(attr, t->ownstack ? 0 : t->guard);
 	pthread_attr_setdetachstate(attr, ld_rlx(&t->life) & DETACHED ? PTHREAD_CREATE_DETACHED
 								      : PTHREAD_CREATE_JOINABLE);
 	pthread_attr_setschedpolicy(attr, t->policy);
 	pthread_attr_setschedparam(attr, &param);
+	if (pthread_getaffinity_np(thread, sizeof(set), &set) == 0)
+		pthread_attr_setaffinity_np(attr, sizeof(set), &set);
 	return 0;
 }
 

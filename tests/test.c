@@ -1,5 +1,4 @@
 /* The driver behind test.h: forks, times, counts. */
-#define _GNU_SOURCE
 #include "test.h"
 
 #include <signal.h>

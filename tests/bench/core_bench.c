@@ -4,7 +4,6 @@
  *
  * $HEDDLE_BENCH runs only those whose names contain it; $HEDDLE_BENCH_STATS prints the
  * counters of each round; $HEDDLE_BENCH_GS is the number of parked Gs (a million). */
-#define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 /* The context switch by itself: what a context keeps, how a fresh one begins, where an
  * unwinder's walk over one ends. */
-#define _GNU_SOURCE
 #include "context.h"
 
 #include <sys/mman.h>

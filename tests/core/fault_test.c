@@ -2,7 +2,6 @@
  * says, nothing is lost or left behind, and all is well once the kernel gives again.
  *
  * Only debug builds can be made to fail (core/debug/fault.h). */
-#define _GNU_SOURCE
 #include "fault.h"
 
 #include <fcntl.h>

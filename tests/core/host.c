@@ -1,6 +1,5 @@
 /* See host.h. Under a sanitizer the Ms are real threads of libc's, since its runtime must
  * know them; otherwise the core makes its own. */
-#define _GNU_SOURCE
 #include "host.h"
 
 #include <link.h>

@@ -1,6 +1,5 @@
 /* The hot paths make no system call: they run with all calls but a few forbidden on their
  * kernel thread, of which there is one that runs Gs (GOMAXPROCS is 1). */
-#define _GNU_SOURCE
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>

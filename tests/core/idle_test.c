@@ -1,6 +1,5 @@
 /* L3, to its end: when nobody has anything to do, nobody does anything. Counted in the
  * context switches that the kernel notes of each M. */
-#define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

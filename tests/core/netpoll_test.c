@@ -1,6 +1,5 @@
 /* The poller on a running core: who waits for a descriptor is woken, in time, whatever
  * others do to it, and whoever else wants the cpu. */
-#define _GNU_SOURCE
 #include "netpoll.h"
 
 #include <fcntl.h>

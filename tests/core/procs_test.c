@@ -1,6 +1,5 @@
 /* The default of GOMAXPROCS: what it reads of cgroups, on trees of files made here, and what
  * it says of a value it can not use. */
-#define _GNU_SOURCE
 #include "procs.h"
 
 #include <ftw.h>

@@ -1,5 +1,4 @@
 /* Interleavings that once broke the core, each made likely on purpose. */
-#define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>

@@ -1,6 +1,5 @@
 /* Stacks: reuse, guards, what they cost the kernel, and running out. System calls are
  * forbidden or made to fail by seccomp filters, so the tests see what the kernel sees. */
-#define _GNU_SOURCE
 #include "stack.h"
 
 #include <errno.h>

@@ -1,5 +1,4 @@
 /* What sysmon sees to: Ps of Ms that block, timers behind hogs, its own sleep, its line. */
-#define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,4 @@
 /* The vDSO: real, absent, and with either kind of hash table. */
-#define _GNU_SOURCE
 #include "vdso.h"
 
 #include <elf.h>

@@ -3,7 +3,6 @@
  * The frame is, upwards: return address, ucontext, siginfo; and, wherever the kernel
  * aligned it, the extended cpu state that uc_mcontext.fpregs points to. The state's
  * length is in its software-reserved bytes. */
-#define _GNU_SOURCE
 #include <stddef.h>
 #include <stdint.h>
 #include <ucontext.h>
