@@ -35,7 +35,12 @@ tests_asan = $(tests_tsan)
 tests_of = $(foreach t,$(or $(tests_$(1)),$(TESTS)),$(BUILD)/$(1)/tests/core/$(t))
 
 .PHONY: all
-all: $(BUILD)/libheddle.so
+all: $(BUILD)/libheddle.so $(BUILD)/heddle
+
+VERSION := 0.1
+$(BUILD)/heddle: shim/command/heddle.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(BASE) -O2 -DHEDDLE_VERSION='"$(VERSION)"' $< -o $@
 
 SHIM := $(wildcard shim/*.c interpose/*.c)
 SHIM_FLAGS := -iquote shim -iquote interpose -fexceptions \
@@ -84,7 +89,7 @@ $(eval $(call object,$(BUILD)/debug/libheddle.so,debug))
 .PHONY: check
 check: deps
 	@bash tests/sum.sh "$(MAKE) -s lint" "$(MAKE) -s check-core" \
-		"$(MAKE) -s check-threads" "$(MAKE) -s model"
+		"$(MAKE) -s check-threads" "$(MAKE) -s check-bats" "$(MAKE) -s model"
 
 .PHONY: check-core
 check-core: $(call tests_of,debug) $(call tests_of,release) $(call tests_of,tsan) $(call tests_of,asan)
@@ -102,6 +107,10 @@ $(BUILD)/conformance/%: tests/conformance/%.c tests/test.c tests/test.h
 .PHONY: check-threads
 check-threads: $(BUILD)/libheddle.so $(CONFORMANCE)
 	@bash tests/conformance/run.sh $(BUILD)
+
+.PHONY: check-bats
+check-bats: all
+	@bash tests/bats.sh bats
 
 .PHONY: model
 model:
@@ -126,7 +135,8 @@ bench-core: $(BUILD)/release/tests/bench/core_bench
 
 # ---- packages, demonstration, installation ----
 
-PACKAGES := gcc clang clang-format make spin libc6-dev gdb stress-ng
+PACKAGES := gcc g++ clang clang-format make spin bats libc6-dev gdb stress-ng strace \
+	python3-minimal pigz xz-utils zstd
 
 # As root installs what is missing; otherwise names the one command that does.
 .PHONY: deps
@@ -141,12 +151,15 @@ deps:
 	fi
 
 .PHONY: demo
-demo:
-	@echo "demo: the injected object is not there yet; so far there is the core: make check-core"
+demo: deps all
+	@bash tests/demo.sh $(BUILD)
 
-.PHONY: install
-install:
-	@echo "install: there is nothing to install yet; the core is a part of libheddle.so to come"
+.PHONY: install uninstall
+install: all
+	install -D -m 755 $(BUILD)/heddle $(DESTDIR)$(PREFIX)/bin/heddle
+	install -D -m 755 $(BUILD)/libheddle.so $(DESTDIR)$(PREFIX)/lib/libheddle.so
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/bin/heddle $(DESTDIR)$(PREFIX)/lib/libheddle.so
 
 .PHONY: clean
 clean:

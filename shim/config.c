@@ -1,8 +1,8 @@
-/* Reading of the variables of config.h: one row each. */
+/* Reading of the variables of config.h: one row each. Calls no libc: a sanitizer's runtime may
+ * have put itself before it, and not be ready. */
 #include "config.h"
 
 #include <stddef.h>
-#include <string.h>
 
 #include "text.h"
 
@@ -56,14 +56,29 @@ static const struct row rows[] = {
 	{ "HEDDLE_STATS", BOOL, 1, set_stats },
 };
 
+static bool same(const char *a, const char *b)
+{
+	while (*a && *a == *b)
+		a++, b++;
+	return *a == *b;
+}
+
+/* The value of "name=value", or NULL. */
+static const char *value_of(const char *entry, const char *name)
+{
+	while (*name && *entry == *name)
+		entry++, name++;
+	return *name == 0 && *entry == '=' ? entry + 1 : NULL;
+}
+
 static bool parse_bool(const char *s, uint64_t *n)
 {
 	static const char *const yes[] = { "1", "on", "yes", "true" };
 	static const char *const no[] = { "0", "off", "no", "false" };
 
 	for (int i = 0; i < 4; i++) {
-		if (strcmp(s, yes[i]) == 0 || strcmp(s, no[i]) == 0) {
-			*n = strcmp(s, yes[i]) == 0;
+		if (same(s, yes[i]) || same(s, no[i])) {
+			*n = same(s, yes[i]);
 			return true;
 		}
 	}
@@ -108,13 +123,10 @@ static void apply(const struct row *row, const char *value)
 void config_read(char **environment)
 {
 	for (char **e = environment; e && *e; e++) {
-		const char *equals = strchr(*e, '=');
-		if (!equals)
-			continue;
 		for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-			size_t len = strlen(rows[i].name);
-			if ((size_t)(equals - *e) == len && strncmp(*e, rows[i].name, len) == 0)
-				apply(&rows[i], equals + 1);
+			const char *value = value_of(*e, rows[i].name);
+			if (value)
+				apply(&rows[i], value);
 		}
 	}
 }

@@ -47,7 +47,7 @@ RUNTIME(__asan_init);
 RUNTIME(__msan_init);
 RUNTIME(__lsan_init);
 
-static const char *incompatible(void)
+static const char *sanitizer(void)
 {
 	const struct {
 		void (*there)(void);
@@ -58,14 +58,18 @@ static const char *incompatible(void)
 		{ __msan_init, "MemorySanitizer's runtime is present" },
 		{ __lsan_init, "LeakSanitizer's runtime is present" },
 	};
-	int major = atoi(gnu_get_libc_version()), minor = atoi(gnu_get_libc_version() + 2);
 
-	if (major != 2 || minor < 34)
-		return "this glibc is older than 2.34";
 	for (size_t i = 0; i < sizeof(runtimes) / sizeof(*runtimes); i++)
 		if (runtimes[i].there)
 			return runtimes[i].why;
 	return NULL;
+}
+
+static bool old_glibc(void)
+{
+	int major = atoi(gnu_get_libc_version()), minor = atoi(gnu_get_libc_version() + 2);
+
+	return major != 2 || minor < 34;
 }
 
 static void boot(void)
@@ -74,21 +78,21 @@ static void boot(void)
 
 	if (heddle_mode != UNBOOTED)
 		return;
-	why = harvest_init() ? NULL : "the thread's tid is not to be found";
-	/* The lookups below may call the program's malloc, and that may lock a mutex: which
-	 * needs nothing but the tid. */
-	heddle_mode = SERVING;
-	if (!real_resolve()) {
-		run_natively("a symbol of glibc's is missing", 0);
-		return;
-	}
 	config_read(environ);
+	why = sanitizer();
+	/* The lookups below may call the program's malloc, and that may lock a mutex: which
+	 * needs nothing but the tid. A sanitizer's runtime may call us before it is ready. */
+	heddle_mode = why || config.off ? NATIVE : SERVING;
+	if (!why && !harvest_init())
+		why = "the thread's tid is not to be found";
+	if (!real_resolve())
+		why = "a symbol of glibc's is missing";
 	if (config.off) {
 		heddle_mode = NATIVE;
 		return;
 	}
-	if (!why)
-		why = incompatible();
+	if (!why && old_glibc())
+		why = "this glibc is older than 2.34";
 	if (why) {
 		run_natively(why, 0);
 		return;

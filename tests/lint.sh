@@ -39,10 +39,20 @@ expect_empty "the core asks nothing of libc" "$(
 	nm --defined-only build/release/libcore.a | awk 'NF == 3 { print $3 }' | sort -u |
 		comm -23 build/undefined - | grep -vE '^(_GLOBAL_OFFSET_TABLE_)$'
 )"
+expect_empty "interpose reaches into the core by its public headers only" "$(
+	grep -nE '#include "(gmp|sched|waitq|futexq|stats|lock|choose|netpoll)\.h"' -r interpose
+)"
+expect_empty "what is exported is what calls.def names" "$(
+	make -s build/libheddle.so >/dev/null || echo "it does not build"
+	nm -D --defined-only build/libheddle.so | awk '{ print $3 }' | sort >build/exported
+	sed -n 's/^ *\([A-Za-z_0-9; ]*\);$/\1/p' build/exports.map | tr -d ' ' | tr ';' '\n' | grep -v '^local:' |
+		sort | diff build/exported -
+)"
 for cc in gcc clang; do
 	expect_empty "$cc compiles every variant of the core without a word" "$(
 		make -s CC=$cc BUILD=build/lint-$cc build/lint-$cc/release/libcore.a \
-			build/lint-$cc/debug/libcore.a build/lint-$cc/notrace/libcore.a 2>&1
+			build/lint-$cc/debug/libcore.a build/lint-$cc/notrace/libcore.a \
+			build/lint-$cc/libheddle.so build/lint-$cc/heddle 2>&1
 	)"
 done
 for script in $(find tests bats .ci -name '*.sh' -o -path .ci/run 2>/dev/null); do

@@ -1,0 +1,21 @@
+# What every file of promises needs. The object under test: build/libheddle.so.
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+heddle=$top/build/libheddle.so
+work=$BATS_TEST_TMPDIR
+
+# preloaded PROCS command...: its output and status, under heddle.
+preloaded() {
+	local procs=$1
+	shift
+	GOMAXPROCS=$procs LD_PRELOAD=$heddle "$@"
+}
+
+# build NAME < source: a C program, $work/NAME.
+build() {
+	gcc -O1 -pthread -x c - -o "$work/$1" -D_GNU_SOURCE
+}
+
+# threads_of PID: how many kernel threads it has.
+threads_of() {
+	awk '/^Threads:/ { print $2 }' "/proc/$1/status"
+}

@@ -1,0 +1,71 @@
+#!/usr/bin/env bats
+# If heddle cannot serve, the program runs natively and one line on stderr says why.
+load common
+
+setup() {
+	cat >"$work/p.c" <<'C'
+#include <pthread.h>
+#include <stdio.h>
+static void *f(void *arg) { return arg; }
+int main(void)
+{
+	pthread_t t;
+	void *r;
+	pthread_create(&t, 0, f, (void *)5);
+	pthread_join(t, &r);
+	printf("%ld\n", (long)r);
+}
+C
+	gcc -pthread "$work/p.c" -o "$work/p"
+}
+
+@test "HEDDLE=off is silent and native" {
+	run env HEDDLE=off LD_PRELOAD="$heddle" strace -f -e trace=clone,clone3 "$work/p"
+	[ "$status" -eq 0 ]
+	[[ $output == *5* ]]
+	[[ $output != *heddle* ]]
+	[ "$(grep -c clone <<<"$output")" -eq 1 ]
+}
+
+@test "a sanitizer's runtime is left alone" {
+	gcc -fsanitize=address -pthread "$work/p.c" -o "$work/asan"
+	run env ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD="$heddle" "$work/asan"
+	[ "$status" -eq 0 ]
+	[ "${lines[0]}" = "heddle: runs natively: AddressSanitizer's runtime is present" ]
+	[ "${lines[1]}" = 5 ]
+}
+
+@test "a junk value is named in one line and ignored" {
+	run env HEDDLE_SEED=soup HEDDLE_PREEMPT=maybe LD_PRELOAD="$heddle" "$work/p"
+	[ "$status" -eq 0 ]
+	[ "${#lines[@]}" -eq 3 ]
+	[[ $output == *"HEDDLE_SEED=soup is no number in its range, ignored"* ]]
+	[[ $output == *"HEDDLE_PREEMPT=maybe is neither on nor off, ignored"* ]]
+	[[ $output == *5 ]]
+}
+
+@test "without room for threads creation gives EAGAIN" {
+	cat >"$work/l.c" <<'C'
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+static void *f(void *arg) { pthread_mutex_lock(&m); pthread_mutex_unlock(&m); return arg; }
+int main(void)
+{
+	static pthread_t t[100000];
+	int n = 0, r;
+	pthread_mutex_lock(&m);
+	while (n < 100000 && (r = pthread_create(&t[n], 0, f, 0)) == 0)
+		n++;
+	pthread_mutex_unlock(&m);
+	for (int i = 0; i < n; i++)
+		pthread_join(t[i], 0);
+	printf("%d %s\n", n > 10, r == EAGAIN ? "EAGAIN" : "?");
+}
+C
+	gcc -pthread "$work/l.c" -o "$work/l"
+	run bash -c "ulimit -v 1000000; LD_PRELOAD=$heddle $work/l"
+	[ "$output" = "1 EAGAIN" ]
+}

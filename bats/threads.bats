@@ -1,0 +1,219 @@
+#!/usr/bin/env bats
+# Threads are Gs on few kernel threads.
+load common
+
+@test "a thousand threads that synchronise need no more than GOMAXPROCS + 3 kernel threads" {
+	build many <<'C'
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <string.h>
+#include <stdlib.h>
+enum { N = 1000 };
+static pthread_barrier_t all;
+static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t c = PTHREAD_COND_INITIALIZER;
+static sem_t s;
+static int go, in;
+static void *work(void *arg)
+{
+	pthread_barrier_wait(&all);
+	pthread_mutex_lock(&m);
+	in++;
+	while (!go)
+		pthread_cond_wait(&c, &m);
+	pthread_mutex_unlock(&m);
+	sem_post(&s);
+	return arg;
+}
+static int kernel_threads(void)
+{
+	char line[256];
+	FILE *f = fopen("/proc/self/status", "r");
+	while (fgets(line, sizeof(line), f))
+		if (strncmp(line, "Threads:", 8) == 0)
+			return fclose(f), atoi(line + 8);
+	return -1;
+}
+int main(void)
+{
+	static pthread_t t[N];
+	int most = 0, n;
+	pthread_barrier_init(&all, NULL, N);
+	sem_init(&s, 0, 0);
+	for (int i = 0; i < N; i++)
+		if (pthread_create(&t[i], NULL, work, NULL) != 0)
+			return 1;
+	do {
+		n = kernel_threads();
+		most = n > most ? n : most;
+		pthread_mutex_lock(&m);
+		n = in;
+		pthread_mutex_unlock(&m);
+	} while (n < N);
+	pthread_mutex_lock(&m);
+	go = 1;
+	pthread_cond_broadcast(&c);
+	pthread_mutex_unlock(&m);
+	for (int i = 0; i < N; i++)
+		sem_wait(&s);
+	n = kernel_threads();
+	printf("%d\n", n > most ? n : most);
+	for (int i = 0; i < N; i++)
+		pthread_join(t[i], NULL);
+	return 0;
+}
+C
+	for procs in 1 2 4; do
+		run preloaded $procs "$work/many"
+		[ "$status" -eq 0 ]
+		echo "GOMAXPROCS=$procs: $output"
+		[ "$output" -le $((procs + 3)) ]
+	done
+	run "$work/many"
+	[ "$output" -gt 900 ]
+}
+
+@test "a hundred thousand threads live at once" {
+	build lots <<'C'
+#include <pthread.h>
+#include <stdio.h>
+enum { N = 100000 };
+static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t c = PTHREAD_COND_INITIALIZER;
+static int go;
+static long sum;
+static pthread_t t[N];
+static void *work(void *arg)
+{
+	pthread_mutex_lock(&m);
+	while (!go)
+		pthread_cond_wait(&c, &m);
+	sum += (long)arg;
+	pthread_mutex_unlock(&m);
+	return arg;
+}
+int main(void)
+{
+	pthread_attr_t a;
+	pthread_attr_init(&a);
+	pthread_attr_setstacksize(&a, 65536);
+	for (long i = 0; i < N; i++)
+		if (pthread_create(&t[i], &a, work, (void *)i) != 0)
+			return printf("only %ld\n", i), 1;
+	pthread_mutex_lock(&m);
+	go = 1;
+	pthread_cond_broadcast(&c);
+	pthread_mutex_unlock(&m);
+	for (long i = 0; i < N; i++) {
+		void *r;
+		pthread_join(t[i], &r);
+		if ((long)r != i)
+			return 2;
+	}
+	printf("%ld\n", sum);
+	return 0;
+}
+C
+	run preloaded 2 "$work/lots"
+	[ "$status" -eq 0 ]
+	[ "$output" = 4999950000 ]
+}
+
+@test "a program that never creates a thread has one kernel thread" {
+	run preloaded 2 awk '/^Threads:/ { print $2 }' /proc/self/status
+	[ "$output" = 1 ]
+}
+
+@test "thread-local C++ objects are destroyed, exceptions and cancellation unwind" {
+	cat >"$work/cxx.cc" <<'C'
+#include <cstdio>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+static int locals, frames;
+struct Local { int n = 1; ~Local() { __sync_fetch_and_add(&locals, n); } };
+struct Frame { ~Frame() { __sync_fetch_and_add(&frames, 1); } };
+static thread_local Local local;
+static sem_t never;
+static void *cancelled(void *) { Frame f; sem_wait(&never); return nullptr; }
+static void *exits(void *) { Frame f; std::string s(100, 'x'); pthread_exit(nullptr); }
+int main()
+{
+	sem_init(&never, 0, 0);
+	std::vector<std::thread> all;
+	for (int i = 0; i < 50; i++)
+		all.emplace_back([] {
+			local.n = 2;
+			try { throw std::runtime_error("thrown"); } catch (std::exception &e) { local.n++; }
+		});
+	for (auto &t : all) t.join();
+	pthread_t t; void *r;
+	for (int i = 0; i < 20; i++) {
+		pthread_create(&t, nullptr, cancelled, nullptr);
+		pthread_cancel(t);
+		pthread_join(t, &r);
+		if (r != PTHREAD_CANCELED) return 1;
+		pthread_create(&t, nullptr, exits, nullptr);
+		pthread_join(t, nullptr);
+	}
+	printf("%d %d\n", locals, frames);
+}
+C
+	g++ -std=c++20 -O1 -pthread "$work/cxx.cc" -o "$work/cxx"
+	for procs in 1 2 8; do
+		run preloaded $procs "$work/cxx"
+		[ "$status" -eq 0 ]
+		[ "$output" = "150 40" ]
+	done
+}
+
+@test "a library with thread-local variables comes while threads live, and goes" {
+	echo '__thread int here = 7; int *where(void) { return &here; }' | gcc -shared -fPIC -x c - -o "$work/lib.so"
+	build load <<'C'
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+enum { N = 200 };
+static pthread_barrier_t b;
+static int *(*where)(void);
+static void *work(void *arg)
+{
+	pthread_barrier_wait(&b);
+	pthread_barrier_wait(&b);
+	if (*where() != 7)
+		abort();
+	*where() = (int)(long)arg;
+	pthread_barrier_wait(&b);
+	if (*where() != (int)(long)arg)
+		abort();
+	return NULL;
+}
+int main(int argc, char **argv)
+{
+	pthread_t t[N];
+	pthread_barrier_init(&b, NULL, N + 1);
+	for (int round = 0; round < 3; round++) {
+		for (long i = 0; i < N; i++)
+			pthread_create(&t[i], NULL, work, (void *)i);
+		pthread_barrier_wait(&b);
+		void *lib = dlopen(argv[1], RTLD_NOW);
+		*(void **)&where = dlsym(lib, "where");
+		pthread_barrier_wait(&b);
+		pthread_barrier_wait(&b);
+		for (int i = 0; i < N; i++)
+			pthread_join(t[i], NULL);
+		dlclose(lib);
+	}
+	puts("good");
+}
+C
+	for procs in 1 2; do
+		run preloaded $procs "$work/load" "$work/lib.so"
+		[ "$output" = good ]
+	done
+}
