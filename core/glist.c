@@ -107,6 +107,7 @@ static void gflist(struct p *pp, struct g *gp)
 void gfput(struct m *mp, struct g *gp)
 {
 	struct p *pp = ld_rlx(&mp->p);
+	bool kept;
 
 	if (gp->lockedm)
 		gp->lockedm->lockedg = NULL;
@@ -119,9 +120,11 @@ void gfput(struct m *mp, struct g *gp)
 		gp->fsbase = 0;
 	}
 	san_fiber_free(gp);
-	/* Release: pairs with the acquire in gdead: nobody stands on its stack any more. */
+	kept = gp->kept;
+	/* Release: pairs with the acquire in gdead: nobody stands on its stack any more. From
+	 * here on a kept one is whoever's who asks, and may be listed by them. */
 	st_rel(&gp->status, GDEAD);
-	if (!gp->kept)
+	if (!kept)
 		gflist(pp, gp);
 }
 

@@ -20,18 +20,12 @@ struct kind {
 enum { PLAIN = 4, NKINDS = 12, PAGE = 4096 };
 
 static const struct kind kinds[NKINDS] = {
-	{ PTHREAD_MUTEX_NORMAL, 0, 0, 0 },
-	{ PTHREAD_MUTEX_RECURSIVE, 0, 0, 0 },
-	{ PTHREAD_MUTEX_ERRORCHECK, 0, 0, 0 },
-	{ PTHREAD_MUTEX_ADAPTIVE_NP, 0, 0, 0 },
-	{ PTHREAD_MUTEX_NORMAL, 0, 0, 1 },
-	{ PTHREAD_MUTEX_RECURSIVE, 0, 0, 1 },
-	{ PTHREAD_MUTEX_NORMAL, 1, 0, 0 },
-	{ PTHREAD_MUTEX_ERRORCHECK, 1, 0, 0 },
-	{ PTHREAD_MUTEX_RECURSIVE, 1, 0, 1 },
-	{ PTHREAD_MUTEX_NORMAL, 0, 1, 0 },
-	{ PTHREAD_MUTEX_ERRORCHECK, 0, 1, 0 },
-	{ PTHREAD_MUTEX_RECURSIVE, 0, 1, 1 },
+	{ PTHREAD_MUTEX_NORMAL, 0, 0, 0 },     { PTHREAD_MUTEX_RECURSIVE, 0, 0, 0 },
+	{ PTHREAD_MUTEX_ERRORCHECK, 0, 0, 0 }, { PTHREAD_MUTEX_ADAPTIVE_NP, 0, 0, 0 },
+	{ PTHREAD_MUTEX_NORMAL, 0, 0, 1 },     { PTHREAD_MUTEX_RECURSIVE, 0, 0, 1 },
+	{ PTHREAD_MUTEX_NORMAL, 1, 0, 0 },     { PTHREAD_MUTEX_ERRORCHECK, 1, 0, 0 },
+	{ PTHREAD_MUTEX_RECURSIVE, 1, 0, 1 },  { PTHREAD_MUTEX_NORMAL, 0, 1, 0 },
+	{ PTHREAD_MUTEX_ERRORCHECK, 0, 1, 0 }, { PTHREAD_MUTEX_RECURSIVE, 0, 1, 1 },
 };
 
 static void make(pthread_mutex_t *m, const struct kind *kind)
@@ -173,14 +167,15 @@ TEST(of_any_number_of_threads_one_is_inside_at_a_time)
 }
 
 /* ---- kinds ---- */
-static void as_error_checking(pthread_mutex_t *m)
+/* tried: what glibc says to the owner that tries again. */
+static void as_error_checking(pthread_mutex_t *m, int tried)
 {
 	struct timespec until = in_ms(CLOCK_REALTIME, 1000);
 
 	EXPECT_EQ(pthread_mutex_unlock(m), EPERM);
 	EXPECT_EQ(pthread_mutex_lock(m), 0);
 	EXPECT_EQ(pthread_mutex_lock(m), EDEADLK);
-	EXPECT_EQ(pthread_mutex_trylock(m), EBUSY);
+	EXPECT_EQ(pthread_mutex_trylock(m), tried);
 	EXPECT_EQ(pthread_mutex_timedlock(m, &until), EDEADLK);
 	until.tv_nsec = -1;
 	EXPECT_EQ(pthread_mutex_timedlock(m, &until), EDEADLK);
@@ -218,60 +213,24 @@ static void as_normal(pthread_mutex_t *m)
 	EXPECT_EQ(on_thread(tries, m), 0);
 }
 
-TEST(error_checking_ones_tell_of_every_misuse)
+TEST(each_kind_answers_its_owner_as_it_should)
 {
-	pthread_mutex_t fixed = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+	pthread_mutex_t check = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+	pthread_mutex_t recursive = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+	pthread_mutex_t normal = PTHREAD_MUTEX_INITIALIZER;
+	pthread_mutex_t adaptive = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP, m;
 
-	as_error_checking(&fixed);
+	as_error_checking(&check, EBUSY);
+	as_recursive(&recursive);
+	as_normal(&normal);
+	as_normal(&adaptive);
 	for (int i = 0; i < NKINDS; i++) {
-		pthread_mutex_t m;
 		make(&m, &kinds[i]);
 		if (kinds[i].type == PTHREAD_MUTEX_ERRORCHECK)
-			as_error_checking(&m);
-	}
-}
-
-TEST(recursive_ones_are_unlocked_as_often_as_locked)
-{
-	pthread_mutex_t fixed = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
-
-	as_recursive(&fixed);
-	for (int i = 0; i < NKINDS; i++) {
-		pthread_mutex_t m;
-		make(&m, &kinds[i]);
-		if (kinds[i].type == PTHREAD_MUTEX_RECURSIVE)
+			as_error_checking(&m, i < PLAIN ? EBUSY : EDEADLK);
+		else if (kinds[i].type == PTHREAD_MUTEX_RECURSIVE)
 			as_recursive(&m);
-	}
-}
-
-TEST(normal_and_adaptive_ones_wait_for_themselves)
-{
-	pthread_mutex_t fixed = PTHREAD_MUTEX_INITIALIZER, m;
-	pthread_mutex_t adaptive = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
-
-	as_normal(&fixed);
-	as_normal(&adaptive);
-	make(&m, &kinds[0]);
-	as_normal(&m);
-	make(&m, &kinds[3]);
-	as_normal(&m);
-}
-
-TEST(the_owner_is_seen_while_it_is_locked)
-{
-	for (int i = 0; i < PLAIN; i++) {
-		pthread_mutex_t m;
-		make(&m, &kinds[i]);
-		for (int j = 0; j < 3; j++) {
-			EXPECT_EQ(m.__data.__lock, 0);
-			EXPECT_EQ(m.__data.__owner, 0);
-			EXPECT_EQ(pthread_mutex_lock(&m), 0);
-			if (j > 0)
-				on_thread(times_out, &m);
-			EXPECT(m.__data.__lock != 0);
-			EXPECT_EQ(m.__data.__owner, gettid());
-			EXPECT_EQ(pthread_mutex_unlock(&m), 0);
-		}
+		EXPECT_EQ(pthread_mutex_destroy(&m), 0);
 	}
 }
 
@@ -279,25 +238,32 @@ static void *sees_itself(void *arg)
 {
 	pthread_mutex_t *m = arg;
 
-	EXPECT_EQ(pthread_mutex_lock(m), 0);
-	EXPECT_EQ(m->__data.__owner, gettid());
-	sched_yield();
-	EXPECT_EQ(m->__data.__owner, gettid());
-	EXPECT_EQ(pthread_mutex_unlock(m), 0);
+	for (int i = 0; i < 20; i++) {
+		EXPECT_EQ(pthread_mutex_lock(m), 0);
+		EXPECT(m->__data.__lock != 0);
+		EXPECT_EQ(m->__data.__owner, gettid());
+		if (i % 7 == 0)
+			usleep(100);
+		EXPECT_EQ(m->__data.__owner, gettid());
+		EXPECT_EQ(pthread_mutex_unlock(m), 0);
+	}
 	return NULL;
 }
 
-TEST(each_of_many_threads_sees_itself_as_the_owner)
+TEST(the_owner_is_seen_while_it_is_locked)
 {
-	pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
-	pthread_t t[20];
-
-	for (int i = 0; i < 20; i++)
-		pthread_create(&t[i], NULL, sees_itself, &m);
-	for (int i = 0; i < 20; i++)
-		pthread_join(t[i], NULL);
-	EXPECT_EQ(m.__data.__owner, 0);
-	EXPECT_EQ(m.__data.__lock, 0);
+	for (int i = 0; i < PLAIN; i++) {
+		pthread_mutex_t m;
+		pthread_t t[8];
+		make(&m, &kinds[i]);
+		for (int j = 0; j < 8; j++)
+			pthread_create(&t[j], NULL, sees_itself, &m);
+		sees_itself(&m);
+		for (int j = 0; j < 8; j++)
+			pthread_join(t[j], NULL);
+		EXPECT_EQ(m.__data.__owner, 0);
+		EXPECT_EQ(m.__data.__lock, 0);
+	}
 }
 
 TEST(a_locked_one_cannot_be_destroyed)
@@ -356,20 +322,19 @@ TEST(a_deadline_counts_only_for_one_that_must_wait)
 
 static void *waits_by_both_clocks(void *arg)
 {
-	pthread_mutex_t *m = arg;
-	struct timespec until = in_ms(CLOCK_MONOTONIC, 20);
+	static const clockid_t clocks[] = { CLOCK_REALTIME, CLOCK_MONOTONIC };
 	long start = now_us();
+	struct timespec until;
 
-	EXPECT_EQ(pthread_mutex_clocklock(m, CLOCK_MONOTONIC, &until), ETIMEDOUT);
-	EXPECT(now_us() - start >= 19000 && now_us() - start < 1000000);
-	start = now_us();
-	until = in_ms(CLOCK_REALTIME, 20);
-	EXPECT_EQ(pthread_mutex_clocklock(m, CLOCK_REALTIME, &until), ETIMEDOUT);
-	EXPECT(now_us() - start >= 19000 && now_us() - start < 1000000);
+	for (int i = 0; i < 2; i++) {
+		until = in_ms(clocks[i], 15);
+		EXPECT_EQ(pthread_mutex_clocklock(arg, clocks[i], &until), ETIMEDOUT);
+		EXPECT(now_us() - start >= 14000 && now_us() - start < 1000000);
+	}
 	until = in_ms(CLOCK_MONOTONIC, 5000);
-	EXPECT_EQ(pthread_mutex_clocklock(m, CLOCK_MONOTONIC, &until), 0);
-	EXPECT_EQ(pthread_mutex_unlock(m), 0);
-	EXPECT(now_us() - start < 2000000);
+	EXPECT_EQ(pthread_mutex_clocklock(arg, CLOCK_MONOTONIC, &until), 0);
+	EXPECT_EQ(pthread_mutex_unlock(arg), 0);
+	EXPECT(now_us() - start >= 30000 && now_us() - start < 2000000);
 	return NULL;
 }
 
@@ -381,7 +346,7 @@ TEST(waits_end_at_their_deadline_or_with_the_lock)
 		make(&m, &kinds[i]);
 		pthread_mutex_lock(&m);
 		pthread_create(&t, NULL, waits_by_both_clocks, &m);
-		usleep(50000);
+		usleep(40000);
 		pthread_mutex_unlock(&m);
 		EXPECT_EQ(pthread_join(t, NULL), 0);
 	}
@@ -404,11 +369,12 @@ static void *waits_undisturbed(void *m)
 
 TEST(neither_a_signal_nor_a_cancellation_ends_a_wait)
 {
+	signal(SIGUSR1, handler);
 	for (int i = 0; i < NKINDS; i++) {
 		pthread_mutex_t m;
 		pthread_t t;
+		void *r;
 		make(&m, &kinds[i]);
-		signal(SIGUSR1, handler);
 		pthread_mutex_lock(&m);
 		handled = 0;
 		pthread_create(&t, NULL, waits_undisturbed, &m);
@@ -418,7 +384,6 @@ TEST(neither_a_signal_nor_a_cancellation_ends_a_wait)
 		usleep(2000);
 		EXPECT_EQ(pthread_tryjoin_np(t, NULL), EBUSY);
 		pthread_mutex_unlock(&m);
-		void *r;
 		EXPECT_EQ(pthread_join(t, &r), 0);
 		EXPECT(r == PTHREAD_CANCELED);
 		EXPECT_EQ(on_thread(tries, &m), 0);
@@ -497,4 +462,90 @@ TEST(processes_and_their_threads_exclude_each_other)
 		EXPECT_EQ(c->n, 2 * 3 * 500);
 		munmap(c, PAGE);
 	}
+}
+
+/* ---- robust ones ---- */
+static void *dies_holding(void *m)
+{
+	EXPECT_EQ(pthread_mutex_lock(m), 0);
+	usleep(2000);
+	return NULL;
+}
+
+static void dies(pthread_mutex_t *m, bool process)
+{
+	int status;
+
+	if (!process) {
+		on_thread(dies_holding, m);
+		return;
+	}
+	pid_t pid = fork();
+	if (pid == 0) {
+		dies_holding(m);
+		_exit(0);
+	}
+	EXPECT_EQ(waitpid(pid, &status, 0), pid);
+	EXPECT_EQ(status, 0);
+}
+
+static void inherit(pthread_mutex_t *m, bool process)
+{
+	dies(m, process);
+	EXPECT_EQ(pthread_mutex_trylock(m), EOWNERDEAD);
+	EXPECT_EQ(on_thread(tries, m), EBUSY);
+	EXPECT_EQ(pthread_mutex_consistent(m), 0);
+	EXPECT_EQ(pthread_mutex_consistent(m), EINVAL);
+	EXPECT_EQ(pthread_mutex_unlock(m), 0);
+	EXPECT_EQ(on_thread(tries, m), 0);
+	dies(m, process);
+	EXPECT_EQ(pthread_mutex_lock(m), EOWNERDEAD);
+	EXPECT_EQ(pthread_mutex_unlock(m), 0);
+	EXPECT_EQ(pthread_mutex_lock(m), ENOTRECOVERABLE);
+	EXPECT_EQ(on_thread(tries, m), ENOTRECOVERABLE);
+}
+
+static void *inherits_waiting(void *m)
+{
+	int r;
+
+	while ((r = pthread_mutex_lock(m)) == 0) {
+		pthread_mutex_unlock(m);
+		usleep(500);
+	}
+	EXPECT_EQ(r, EOWNERDEAD);
+	EXPECT_EQ(pthread_mutex_consistent(m), 0);
+	return (void *)(long)pthread_mutex_unlock(m);
+}
+
+static void robust_of(bool shared, bool process)
+{
+	for (int i = 0; i < NKINDS; i++) {
+		pthread_mutex_t *m = mapped(MAP_SHARED);
+		pthread_t t;
+		if (!kinds[i].robust || kinds[i].shared != shared)
+			continue;
+		make(m, &kinds[i]);
+		pthread_create(&t, NULL, inherits_waiting, m);
+		dies(m, process);
+		EXPECT_EQ(pthread_join(t, NULL), 0);
+		inherit(m, process);
+		EXPECT_EQ(pthread_mutex_destroy(m), 0);
+		munmap(m, PAGE);
+	}
+}
+
+TEST(who_dies_with_a_robust_one_leaves_it_to_the_next_thread)
+{
+	robust_of(false, false);
+}
+
+TEST(who_dies_with_a_shared_robust_one_leaves_it_to_the_next_thread)
+{
+	robust_of(true, false);
+}
+
+TEST(a_process_that_dies_with_a_robust_one_leaves_it_to_the_next)
+{
+	robust_of(true, true);
 }

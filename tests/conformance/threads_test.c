@@ -69,6 +69,23 @@ TEST(many_live_at_once_and_each_is_another)
 	}
 }
 
+/* Those that end are used again while others are joined: each by one thread at a time. */
+TEST(batches_of_short_threads_all_run_and_are_joined)
+{
+	enum { N = 1000, ROUNDS = 30 };
+	static pthread_t t[N];
+	void *r;
+
+	for (int round = 0; round < ROUNDS; round++) {
+		for (long i = 0; i < N; i++)
+			EXPECT_EQ(pthread_create(&t[i], NULL, same, (void *)i), 0);
+		for (long i = 0; i < N; i++) {
+			EXPECT_EQ(pthread_join(t[i], &r), 0);
+			EXPECT_EQ((long)r, i);
+		}
+	}
+}
+
 /* By a pointer, lest the compiler see that none of them returns. */
 static void (*volatile at_the_end)(void *) = pthread_exit;
 

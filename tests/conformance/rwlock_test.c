@@ -1,0 +1,511 @@
+/* Read-write locks: sharing and excluding, preferences, deadlines, errors, other processes, and
+ * the end of a lock. The same holds natively. */
+#include "test.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MOST = 64 };
+
+static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+static pthread_t threads[MOST];
+
+static void create_all(int n, void *(*fn)(void *), void *arg)
+{
+	for (int i = 0; i < n; i++)
+		EXPECT_EQ(pthread_create(&threads[i], NULL, fn, arg), 0);
+}
+
+static void join_all(int n)
+{
+	for (int i = 0; i < n; i++)
+		EXPECT_EQ(pthread_join(threads[i], NULL), 0);
+}
+
+static struct timespec in_ms(clockid_t clock, long ms)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	t.tv_nsec += ms % 1000 * 1000000;
+	t.tv_sec += ms / 1000 + t.tv_nsec / 1000000000;
+	t.tv_nsec %= 1000000000;
+	return t;
+}
+
+/* That time has come by that clock, and not long ago. */
+static bool just_past(clockid_t clock, const struct timespec *until)
+{
+	struct timespec now;
+	long long late;
+
+	clock_gettime(clock, &now);
+	late = (now.tv_sec - until->tv_sec) * 1000000000LL + now.tv_nsec - until->tv_nsec;
+	return late >= 0 && late < 2000000000;
+}
+
+static void init_kind(pthread_rwlock_t *l, int kind)
+{
+	pthread_rwlockattr_t attr;
+
+	EXPECT_EQ(pthread_rwlockattr_init(&attr), 0);
+	EXPECT_EQ(pthread_rwlockattr_setkind_np(&attr, kind), 0);
+	EXPECT_EQ(pthread_rwlock_init(l, &attr), 0);
+	EXPECT_EQ(pthread_rwlockattr_destroy(&attr), 0);
+}
+
+/* ---- sharing and excluding ---- */
+
+static pthread_barrier_t together;
+
+static void *reads_with_all(void *arg)
+{
+	EXPECT_EQ(pthread_rwlock_rdlock(&lock), 0);
+	pthread_barrier_wait(&together);
+	EXPECT_EQ(pthread_rwlock_unlock(&lock), 0);
+	return arg;
+}
+
+static void all_read(int n)
+{
+	pthread_barrier_init(&together, NULL, (unsigned)n);
+	create_all(n, reads_with_all, NULL);
+	join_all(n);
+	pthread_barrier_destroy(&together);
+	EXPECT_EQ(pthread_rwlock_trywrlock(&lock), 0);
+	EXPECT_EQ(pthread_rwlock_unlock(&lock), 0);
+}
+
+TEST(readers_share_the_lock)
+{
+	all_read(8);
+	all_read(64);
+}
+
+struct work {
+	pthread_rwlock_t *lock;
+	int rounds;
+	_Atomic unsigned seed;
+	_Atomic int readers, reads;
+	long first, second; /* equal, but for inside a writer */
+};
+
+static void write_once(struct work *w, bool yield)
+{
+	EXPECT_EQ(atomic_load(&w->readers), 0);
+	EXPECT_EQ(w->first, w->second);
+	w->first++;
+	if (yield)
+		sched_yield();
+	w->second++;
+	EXPECT_EQ(w->first, w->second);
+	EXPECT_EQ(atomic_load(&w->readers), 0);
+}
+
+static void read_once(struct work *w, bool yield)
+{
+	atomic_fetch_add(&w->readers, 1);
+	atomic_fetch_add(&w->reads, 1);
+	EXPECT_EQ(w->first, w->second);
+	if (yield)
+		sched_yield();
+	EXPECT_EQ(w->first, w->second);
+	atomic_fetch_sub(&w->readers, 1);
+}
+
+static void *works(void *arg)
+{
+	struct work *w = arg;
+	unsigned random = atomic_fetch_add(&w->seed, 0x9e3779b9u);
+	struct timespec far = in_ms(CLOCK_REALTIME, 20000);
+
+	for (int i = 0; i < w->rounds; i++) {
+		bool yield;
+		random = random * 1664525 + 1013904223;
+		yield = random >> 24 & 1;
+		if (i % 4 == 0) {
+			while (i % 3 == 0 && pthread_rwlock_trywrlock(w->lock) != 0)
+				sched_yield();
+			if (i % 3 == 1)
+				EXPECT_EQ(pthread_rwlock_timedwrlock(w->lock, &far), 0);
+			else if (i % 3 == 2)
+				EXPECT_EQ(pthread_rwlock_wrlock(w->lock), 0);
+			write_once(w, yield);
+		} else {
+			if (i % 3 == 1)
+				EXPECT_EQ(pthread_rwlock_timedrdlock(w->lock, &far), 0);
+			else
+				EXPECT_EQ(pthread_rwlock_rdlock(w->lock), 0);
+			read_once(w, yield);
+		}
+		EXPECT_EQ(pthread_rwlock_unlock(w->lock), 0);
+	}
+	return NULL;
+}
+
+static void work(int n, int rounds, int kind)
+{
+	pthread_rwlock_t l;
+	struct work w = { .lock = &l, .rounds = rounds, .seed = (unsigned)test_seed() };
+
+	init_kind(&l, kind);
+	create_all(n, works, &w);
+	join_all(n);
+	EXPECT_EQ(w.first, n * rounds / 4);
+	EXPECT_EQ(w.second, n * rounds / 4);
+	EXPECT_EQ(w.reads, n * rounds / 4 * 3);
+	EXPECT_EQ(pthread_rwlock_destroy(&l), 0);
+}
+
+TEST(writers_exclude_all_others_among_8_threads)
+{
+	work(8, 1200, PTHREAD_RWLOCK_PREFER_READER_NP);
+	work(8, 1200, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+}
+
+TEST(writers_exclude_all_others_among_64_threads)
+{
+	work(64, 120, PTHREAD_RWLOCK_PREFER_READER_NP);
+	work(64, 120, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+}
+
+/* ---- those that do not wait, or not for ever ---- */
+
+static void *finds_it_read(void *arg)
+{
+	EXPECT_EQ(pthread_rwlock_trywrlock(&lock), EBUSY);
+	EXPECT_EQ(pthread_rwlock_tryrdlock(&lock), 0);
+	EXPECT_EQ(pthread_rwlock_unlock(&lock), 0);
+	return arg;
+}
+
+static void *finds_it_written(void *arg)
+{
+	EXPECT_EQ(pthread_rwlock_trywrlock(&lock), EBUSY);
+	EXPECT_EQ(pthread_rwlock_tryrdlock(&lock), EBUSY);
+	return arg;
+}
+
+TEST(trying_gives_ebusy_where_it_would_wait)
+{
+	EXPECT_EQ(pthread_rwlock_tryrdlock(&lock), 0);
+	EXPECT_EQ(pthread_rwlock_trywrlock(&lock), EBUSY);
+	create_all(1, finds_it_read, NULL);
+	join_all(1);
+	EXPECT_EQ(pthread_rwlock_unlock(&lock), 0);
+	EXPECT_EQ(pthread_rwlock_trywrlock(&lock), 0);
+	EXPECT_EQ(pthread_rwlock_trywrlock(&lock), EBUSY);
+	EXPECT_EQ(pthread_rwlock_tryrdlock(&lock), EBUSY);
+	create_all(1, finds_it_written, NULL);
+	join_all(1);
+	EXPECT_EQ(pthread_rwlock_unlock(&lock), 0);
+}
+
+static void *times_out(void *arg)
+{
+	static const clockid_t clocks[] = { CLOCK_REALTIME, CLOCK_MONOTONIC };
+	bool written = arg != NULL;
+	struct timespec until;
+
+	for (int i = 0; i < 2; i++) {
+		until = in_ms(clocks[i], 15);
+		EXPECT_EQ(pthread_rwlock_clockwrlock(&lock, clocks[i], &until), ETIMEDOUT);
+		EXPECT(just_past(clocks[i], &until));
+		if (!written)
+			continue;
+		until = in_ms(clocks[i], 15);
+		EXPECT_EQ(pthread_rwlock_clockrdlock(&lock, clocks[i], &until), ETIMEDOUT);
+		EXPECT(just_past(clocks[i], &until));
+	}
+	until = in_ms(CLOCK_REALTIME, 15);
+	EXPECT_EQ(pthread_rwlock_timedwrlock(&lock, &until), ETIMEDOUT);
+	EXPECT(just_past(CLOCK_REALTIME, &until));
+	EXPECT_EQ(pthread_rwlock_timedwrlock(&lock, &until), ETIMEDOUT);
+	if (written)
+		EXPECT_EQ(pthread_rwlock_timedrdlock(&lock, &until), ETIMEDOUT);
+	until.tv_sec = -1;
+	EXPECT_EQ(pthread_rwlock_timedwrlock(&lock, &until), ETIMEDOUT);
+	return NULL;
+}
+
+TEST(a_wait_with_a_deadline_ends_at_it_and_not_before)
+{
+	pthread_rwlock_wrlock(&lock);
+	create_all(4, times_out, &lock);
+	join_all(4);
+	pthread_rwlock_unlock(&lock);
+	pthread_rwlock_rdlock(&lock);
+	create_all(4, times_out, NULL);
+	join_all(4);
+	/* Those that gave up left no trace. */
+	EXPECT_EQ(pthread_rwlock_tryrdlock(&lock), 0);
+	pthread_rwlock_unlock(&lock);
+	pthread_rwlock_unlock(&lock);
+	EXPECT_EQ(pthread_rwlock_trywrlock(&lock), 0);
+	EXPECT_EQ(pthread_rwlock_unlock(&lock), 0);
+}
+
+static void *gives_up_often(void *arg)
+{
+	for (int i = 0; i < 100; i++) {
+		struct timespec until = in_ms(CLOCK_REALTIME, 0);
+		until.tv_nsec += (i % 10 + 1) * 20000;
+		until.tv_sec += until.tv_nsec / 1000000000;
+		until.tv_nsec %= 1000000000;
+		EXPECT_EQ(pthread_rwlock_timedwrlock(&lock, &until), ETIMEDOUT);
+		EXPECT(just_past(CLOCK_REALTIME, &until));
+	}
+	return arg;
+}
+
+TEST(a_deadline_by_the_wall_clock_never_gives_a_lock_that_is_held)
+{
+	pthread_rwlock_rdlock(&lock);
+	create_all(4, gives_up_often, NULL);
+	join_all(4);
+	EXPECT_EQ(pthread_rwlock_unlock(&lock), 0);
+}
+
+static void *gets_it_in_time(void *arg)
+{
+	struct timespec until = in_ms(CLOCK_MONOTONIC, 10000);
+
+	EXPECT_EQ(arg ? pthread_rwlock_clockwrlock(&lock, CLOCK_MONOTONIC, &until)
+		      : pthread_rwlock_clockrdlock(&lock, CLOCK_MONOTONIC, &until),
+		  0);
+	EXPECT_EQ(pthread_rwlock_unlock(&lock), 0);
+	return arg;
+}
+
+TEST(a_wait_with_a_deadline_gets_a_lock_that_comes_free)
+{
+	for (int i = 0; i < 10; i++) {
+		pthread_rwlock_wrlock(&lock);
+		create_all(4, gets_it_in_time, i % 2 ? &lock : NULL);
+		usleep(2000);
+		EXPECT_EQ(pthread_rwlock_unlock(&lock), 0);
+		join_all(4);
+	}
+}
+
+static void *asks_badly(void *arg)
+{
+	struct timespec bad = in_ms(CLOCK_REALTIME, 1000);
+
+	bad.tv_nsec = 1000000000;
+	EXPECT_EQ(pthread_rwlock_timedrdlock(&lock, &bad), EINVAL);
+	EXPECT_EQ(pthread_rwlock_timedwrlock(&lock, &bad), EINVAL);
+	bad.tv_nsec = -1;
+	EXPECT_EQ(pthread_rwlock_clockrdlock(&lock, CLOCK_MONOTONIC, &bad), EINVAL);
+	EXPECT_EQ(pthread_rwlock_clockwrlock(&lock, CLOCK_MONOTONIC, &bad), EINVAL);
+	bad.tv_nsec = 0;
+	EXPECT_EQ(pthread_rwlock_clockrdlock(&lock, CLOCK_PROCESS_CPUTIME_ID, &bad), EINVAL);
+	EXPECT_EQ(pthread_rwlock_clockwrlock(&lock, CLOCK_PROCESS_CPUTIME_ID, &bad), EINVAL);
+	return arg;
+}
+
+TEST(a_deadline_that_is_none_is_an_error)
+{
+	pthread_rwlock_wrlock(&lock);
+	create_all(1, asks_badly, NULL);
+	join_all(1);
+	pthread_rwlock_unlock(&lock);
+}
+
+static void *locks_twice(void *arg)
+{
+	struct timespec far = in_ms(CLOCK_REALTIME, 10000);
+
+	EXPECT_EQ(pthread_rwlock_wrlock(&lock), 0);
+	EXPECT_EQ(pthread_rwlock_wrlock(&lock), EDEADLK);
+	EXPECT_EQ(pthread_rwlock_rdlock(&lock), EDEADLK);
+	EXPECT_EQ(pthread_rwlock_timedwrlock(&lock, &far), EDEADLK);
+	EXPECT_EQ(pthread_rwlock_timedrdlock(&lock, &far), EDEADLK);
+	EXPECT_EQ(pthread_rwlock_unlock(&lock), 0);
+	EXPECT_EQ(pthread_rwlock_rdlock(&lock), 0);
+	EXPECT_EQ(pthread_rwlock_unlock(&lock), 0);
+	return arg;
+}
+
+TEST(the_writer_that_locks_again_is_told_of_the_deadlock)
+{
+	locks_twice(NULL);
+	create_all(4, locks_twice, NULL);
+	join_all(4);
+	locks_twice(NULL);
+}
+
+/* ---- who goes first ---- */
+
+static _Atomic int order, writer_was, readers_were[MOST];
+
+static void *writes_in_order(void *arg)
+{
+	EXPECT_EQ(pthread_rwlock_wrlock(arg), 0);
+	writer_was = atomic_fetch_add(&order, 1) + 1;
+	EXPECT_EQ(pthread_rwlock_unlock(arg), 0);
+	return NULL;
+}
+
+static void *reads_in_order(void *arg)
+{
+	int i;
+
+	EXPECT_EQ(pthread_rwlock_rdlock(arg), 0);
+	i = atomic_fetch_add(&order, 1) + 1;
+	readers_were[i] = i;
+	EXPECT_EQ(pthread_rwlock_unlock(arg), 0);
+	return NULL;
+}
+
+TEST(a_reader_may_lock_again_while_a_writer_waits)
+{
+	pthread_t reader;
+
+	pthread_rwlock_rdlock(&lock);
+	create_all(1, writes_in_order, &lock);
+	usleep(20000);
+	EXPECT_EQ(pthread_rwlock_rdlock(&lock), 0);
+	EXPECT_EQ(pthread_rwlock_tryrdlock(&lock), 0);
+	EXPECT_EQ(pthread_create(&reader, NULL, reads_in_order, &lock), 0);
+	EXPECT_EQ(pthread_join(reader, NULL), 0);
+	EXPECT_EQ(order, 1);
+	for (int i = 0; i < 3; i++) {
+		EXPECT_EQ(writer_was, 0);
+		EXPECT_EQ(pthread_rwlock_unlock(&lock), 0);
+	}
+	join_all(1);
+	EXPECT_EQ(writer_was, 2);
+}
+
+static void await_writer(pthread_rwlock_t *l)
+{
+	while (pthread_rwlock_tryrdlock(l) == 0) {
+		pthread_rwlock_unlock(l);
+		usleep(1000);
+	}
+}
+
+TEST(a_waiting_writer_goes_before_new_readers_if_it_is_preferred)
+{
+	pthread_rwlock_t l;
+	pthread_t writer;
+
+	init_kind(&l, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+	pthread_rwlock_rdlock(&l);
+	EXPECT_EQ(pthread_create(&writer, NULL, writes_in_order, &l), 0);
+	await_writer(&l);
+	create_all(6, reads_in_order, &l);
+	usleep(20000);
+	EXPECT_EQ(order, 0);
+	EXPECT_EQ(pthread_rwlock_tryrdlock(&l), EBUSY);
+	EXPECT_EQ(pthread_rwlock_unlock(&l), 0);
+	join_all(6);
+	pthread_join(writer, NULL);
+	EXPECT_EQ(order, 7);
+	EXPECT_EQ(writer_was, 1);
+	EXPECT_EQ(pthread_rwlock_destroy(&l), 0);
+}
+
+static void *writer_gives_up(void *arg)
+{
+	struct timespec until = in_ms(CLOCK_MONOTONIC, 60);
+
+	EXPECT_EQ(pthread_rwlock_clockwrlock(arg, CLOCK_MONOTONIC, &until), ETIMEDOUT);
+	return NULL;
+}
+
+TEST(a_preferred_writer_that_gives_up_lets_the_readers_in)
+{
+	pthread_rwlock_t l;
+	pthread_t writer;
+
+	init_kind(&l, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+	pthread_rwlock_rdlock(&l);
+	EXPECT_EQ(pthread_create(&writer, NULL, writer_gives_up, &l), 0);
+	usleep(10000);
+	create_all(6, reads_in_order, &l);
+	join_all(6);
+	pthread_join(writer, NULL);
+	EXPECT_EQ(pthread_rwlock_tryrdlock(&l), 0);
+	EXPECT_EQ(pthread_rwlock_unlock(&l), 0);
+	EXPECT_EQ(pthread_rwlock_unlock(&l), 0);
+	EXPECT_EQ(pthread_rwlock_destroy(&l), 0);
+}
+
+/* ---- beyond the process, and the end ---- */
+
+TEST(a_shared_lock_excludes_the_threads_of_all_processes)
+{
+	enum { PROCESSES = 3, THREADS = 3, ROUNDS = 240 };
+	struct all {
+		pthread_rwlock_t lock;
+		struct work work;
+	} *a = mmap(NULL, sizeof(*a), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pthread_rwlockattr_t attr;
+	struct timespec until;
+	int status;
+
+	pthread_rwlockattr_init(&attr);
+	EXPECT_EQ(pthread_rwlockattr_setpshared(&attr, PTHREAD_PROCESS_SHARED), 0);
+	EXPECT_EQ(pthread_rwlock_init(&a->lock, &attr), 0);
+	a->work.lock = &a->lock;
+	a->work.rounds = ROUNDS;
+	EXPECT_EQ(pthread_rwlock_wrlock(&a->lock), 0);
+	for (int i = 0; i < PROCESSES; i++) {
+		if (fork() != 0)
+			continue;
+		EXPECT_EQ(pthread_rwlock_tryrdlock(&a->lock), EBUSY);
+		until = in_ms(CLOCK_MONOTONIC, 10);
+		EXPECT_EQ(pthread_rwlock_clockwrlock(&a->lock, CLOCK_MONOTONIC, &until), ETIMEDOUT);
+		EXPECT(just_past(CLOCK_MONOTONIC, &until));
+		create_all(THREADS, works, &a->work);
+		join_all(THREADS);
+		_exit(0);
+	}
+	usleep(60000);
+	EXPECT_EQ(pthread_rwlock_unlock(&a->lock), 0);
+	create_all(THREADS, works, &a->work);
+	join_all(THREADS);
+	for (int i = 0; i < PROCESSES; i++) {
+		EXPECT(wait(&status) > 0);
+		EXPECT_EQ(status, 0);
+	}
+	EXPECT_EQ(a->work.first, (PROCESSES + 1) * THREADS * ROUNDS / 4);
+	EXPECT_EQ(pthread_rwlock_destroy(&a->lock), 0);
+}
+
+static void *uses_and_unmaps(void *arg)
+{
+	pthread_rwlock_t *l = arg;
+
+	EXPECT_EQ(pthread_rwlock_wrlock(l), 0);
+	EXPECT_EQ(pthread_rwlock_unlock(l), 0);
+	EXPECT_EQ(pthread_rwlock_destroy(l), 0);
+	EXPECT_EQ(munmap(l, 4096), 0);
+	return NULL;
+}
+
+TEST(the_last_to_unlock_may_destroy_and_unmap_at_once)
+{
+	for (int i = 0; i < 300; i++) {
+		pthread_rwlock_t *l = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+					   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		pthread_rwlock_init(l, NULL);
+		if (i % 2)
+			pthread_rwlock_wrlock(l);
+		else
+			pthread_rwlock_rdlock(l);
+		create_all(1, uses_and_unmaps, l);
+		for (int j = 0; j < i % 5; j++)
+			sched_yield();
+		EXPECT_EQ(pthread_rwlock_unlock(l), 0);
+		join_all(1);
+	}
+}

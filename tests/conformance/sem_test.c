@@ -1,0 +1,506 @@
+/* Semaphores: counts, deadlines, errors, signals, names, other processes, and the end of one.
+ * The same holds natively. */
+#include "test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MOST = 64 };
+
+static pthread_t threads[MOST];
+static sem_t sem, back;
+
+static void create_all(int n, void *(*fn)(void *), void *arg)
+{
+	for (int i = 0; i < n; i++)
+		EXPECT_EQ(pthread_create(&threads[i], NULL, fn, arg), 0);
+}
+
+static void join_all(int n)
+{
+	for (int i = 0; i < n; i++)
+		EXPECT_EQ(pthread_join(threads[i], NULL), 0);
+}
+
+static int value(sem_t *s)
+{
+	int n = -1;
+
+	EXPECT_EQ(sem_getvalue(s, &n), 0);
+	return n;
+}
+
+static struct timespec in_ms(clockid_t clock, long ms)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	t.tv_nsec += ms % 1000 * 1000000;
+	t.tv_sec += ms / 1000 + t.tv_nsec / 1000000000;
+	t.tv_nsec %= 1000000000;
+	return t;
+}
+
+/* That time has come by that clock, and not long ago. */
+static bool just_past(clockid_t clock, const struct timespec *until)
+{
+	struct timespec now;
+	long long late;
+
+	clock_gettime(clock, &now);
+	late = (now.tv_sec - until->tv_sec) * 1000000000LL + now.tv_nsec - until->tv_nsec;
+	return late >= 0 && late < 2000000000;
+}
+
+/* ---- counting ---- */
+
+TEST(a_semaphore_counts)
+{
+	EXPECT_EQ(sem_init(&sem, 0, 3), 0);
+	EXPECT_EQ(value(&sem), 3);
+	EXPECT_EQ(sem_wait(&sem), 0);
+	EXPECT_EQ(sem_trywait(&sem), 0);
+	EXPECT_EQ(value(&sem), 1);
+	EXPECT_EQ(sem_post(&sem), 0);
+	EXPECT_EQ(value(&sem), 2);
+	EXPECT_EQ(sem_wait(&sem), 0);
+	EXPECT_EQ(sem_wait(&sem), 0);
+	errno = 0;
+	EXPECT_EQ(sem_trywait(&sem), -1);
+	EXPECT_EQ(errno, EAGAIN);
+	EXPECT_EQ(value(&sem), 0);
+	EXPECT_EQ(sem_destroy(&sem), 0);
+}
+
+TEST(a_value_has_a_limit)
+{
+	errno = 0;
+	EXPECT_EQ(sem_init(&sem, 0, (unsigned)SEM_VALUE_MAX + 1), -1);
+	EXPECT_EQ(errno, EINVAL);
+	EXPECT_EQ(sem_init(&sem, 0, SEM_VALUE_MAX), 0);
+	errno = 0;
+	EXPECT_EQ(sem_post(&sem), -1);
+	EXPECT_EQ(errno, EOVERFLOW);
+	EXPECT_EQ(value(&sem), SEM_VALUE_MAX);
+	EXPECT_EQ(sem_wait(&sem), 0);
+	EXPECT_EQ(sem_post(&sem), 0);
+	EXPECT_EQ(value(&sem), SEM_VALUE_MAX);
+}
+
+static void *times_out(void *arg)
+{
+	static const clockid_t clocks[] = { CLOCK_REALTIME, CLOCK_MONOTONIC };
+	struct timespec until;
+
+	for (int i = 0; i < 2; i++) {
+		until = in_ms(clocks[i], 20);
+		errno = 0;
+		EXPECT_EQ(sem_clockwait(&sem, clocks[i], &until), -1);
+		EXPECT_EQ(errno, ETIMEDOUT);
+		EXPECT(just_past(clocks[i], &until));
+	}
+	until = in_ms(CLOCK_REALTIME, 20);
+	errno = 0;
+	EXPECT_EQ(sem_timedwait(&sem, &until), -1);
+	EXPECT_EQ(errno, ETIMEDOUT);
+	EXPECT(just_past(CLOCK_REALTIME, &until));
+	errno = 0;
+	EXPECT_EQ(sem_timedwait(&sem, &until), -1);
+	EXPECT_EQ(errno, ETIMEDOUT);
+	return arg;
+}
+
+TEST(a_wait_with_a_deadline_ends_at_it_and_not_before)
+{
+	sem_init(&sem, 0, 0);
+	times_out(NULL);
+	create_all(8, times_out, NULL);
+	join_all(8);
+	/* Those that gave up left no trace. */
+	EXPECT_EQ(sem_post(&sem), 0);
+	EXPECT_EQ(value(&sem), 1);
+	EXPECT_EQ(sem_wait(&sem), 0);
+}
+
+static void *gets_it_in_time(void *arg)
+{
+	struct timespec until = in_ms(CLOCK_MONOTONIC, 10000);
+
+	EXPECT_EQ(sem_clockwait(&sem, CLOCK_MONOTONIC, &until), 0);
+	until = in_ms(CLOCK_REALTIME, 10000);
+	EXPECT_EQ(sem_timedwait(&sem, &until), 0);
+	return arg;
+}
+
+TEST(a_wait_with_a_deadline_gets_what_is_posted_before)
+{
+	struct timespec past = { .tv_sec = 1 };
+
+	sem_init(&sem, 0, 1);
+	EXPECT_EQ(sem_timedwait(&sem, &past), 0);
+	create_all(8, gets_it_in_time, NULL);
+	for (int i = 0; i < 16; i++) {
+		usleep(1000);
+		EXPECT_EQ(sem_post(&sem), 0);
+	}
+	join_all(8);
+	EXPECT_EQ(value(&sem), 0);
+}
+
+static void *asks_badly(void *arg)
+{
+	struct timespec bad = in_ms(CLOCK_REALTIME, 1000);
+
+	bad.tv_nsec = 1000000000;
+	errno = 0;
+	EXPECT_EQ(sem_timedwait(&sem, &bad), -1);
+	EXPECT_EQ(errno, EINVAL);
+	bad.tv_nsec = -1;
+	errno = 0;
+	EXPECT_EQ(sem_clockwait(&sem, CLOCK_MONOTONIC, &bad), -1);
+	EXPECT_EQ(errno, EINVAL);
+	bad.tv_nsec = 0;
+	errno = 0;
+	EXPECT_EQ(sem_clockwait(&sem, CLOCK_PROCESS_CPUTIME_ID, &bad), -1);
+	EXPECT_EQ(errno, EINVAL);
+	return arg;
+}
+
+TEST(a_deadline_that_is_none_is_an_error)
+{
+	sem_init(&sem, 0, 0);
+	asks_badly(NULL);
+	create_all(1, asks_badly, NULL);
+	join_all(1);
+}
+
+/* ---- among threads ---- */
+
+static void *answers(void *arg)
+{
+	for (long i = 0; i < (long)arg; i++) {
+		EXPECT_EQ(sem_wait(&sem), 0);
+		EXPECT_EQ(sem_post(&back), 0);
+	}
+	return NULL;
+}
+
+TEST(two_threads_play_ping_pong)
+{
+	enum { N = 3000 };
+
+	sem_init(&sem, 0, 0);
+	sem_init(&back, 0, 0);
+	create_all(1, answers, (void *)(long)N);
+	for (int i = 0; i < N; i++) {
+		EXPECT_EQ(value(&back), 0);
+		EXPECT_EQ(sem_post(&sem), 0);
+		EXPECT_EQ(sem_wait(&back), 0);
+	}
+	join_all(1);
+	EXPECT_EQ(value(&sem), 0);
+}
+
+static _Atomic int inside, entries;
+
+static void *enters(void *arg)
+{
+	for (int i = 0; i < 100; i++) {
+		struct timespec far = in_ms(CLOCK_REALTIME, 20000);
+		EXPECT_EQ(i % 2 ? sem_wait(&sem) : sem_timedwait(&sem, &far), 0);
+		EXPECT(atomic_fetch_add(&inside, 1) < 5);
+		atomic_fetch_add(&entries, 1);
+		if (i % 4 == 0)
+			sched_yield();
+		atomic_fetch_sub(&inside, 1);
+		EXPECT_EQ(sem_post(&sem), 0);
+	}
+	return arg;
+}
+
+TEST(of_64_threads_never_more_than_the_value_are_inside)
+{
+	sem_init(&sem, 0, 5);
+	create_all(64, enters, NULL);
+	join_all(64);
+	EXPECT_EQ(entries, 6400);
+	EXPECT_EQ(value(&sem), 5);
+}
+
+static void *posts(void *arg)
+{
+	for (int i = 0; i < 200; i++)
+		EXPECT_EQ(sem_post(&sem), 0);
+	return arg;
+}
+
+static void *takes(void *arg)
+{
+	for (int i = 0; i < 200; i++)
+		EXPECT_EQ(sem_wait(&sem), 0);
+	return arg;
+}
+
+TEST(each_post_ends_exactly_one_wait)
+{
+	sem_init(&sem, 0, 0);
+	for (int i = 0; i < 64; i++)
+		EXPECT_EQ(pthread_create(&threads[i], NULL, i < 32 ? takes : posts, NULL), 0);
+	join_all(64);
+	EXPECT_EQ(value(&sem), 0);
+	EXPECT_EQ(sem_trywait(&sem), -1);
+}
+
+static void *takes_and_unmaps(void *arg)
+{
+	EXPECT_EQ(sem_wait(arg), 0);
+	EXPECT_EQ(sem_destroy(arg), 0);
+	EXPECT_EQ(munmap(arg, 4096), 0);
+	return NULL;
+}
+
+TEST(a_semaphore_may_be_unmapped_as_soon_as_the_wait_is_over)
+{
+	for (int i = 0; i < 300; i++) {
+		sem_t *s = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+				0);
+		sem_init(s, 0, 0);
+		create_all(1, takes_and_unmaps, s);
+		for (int j = 0; j < i % 5; j++)
+			sched_yield();
+		EXPECT_EQ(sem_post(s), 0);
+		join_all(1);
+	}
+}
+
+/* ---- signals ---- */
+
+static _Atomic int handled;
+
+static void on_signal(int sig)
+{
+	(void)sig;
+	atomic_fetch_add(&handled, 1);
+}
+
+static void on_signal_post(int sig)
+{
+	int saved = errno;
+
+	(void)sig;
+	atomic_fetch_add(&handled, 1);
+	EXPECT_EQ(sem_post(&sem), 0);
+	errno = saved;
+}
+
+/* The third call posts. */
+static void on_third_post(int sig)
+{
+	(void)sig;
+	if (atomic_fetch_add(&handled, 1) == 2)
+		EXPECT_EQ(sem_post(&sem), 0);
+}
+
+static void handle(int sig, void (*handler)(int), int flags)
+{
+	struct sigaction act = { .sa_handler = handler, .sa_flags = flags };
+
+	sigemptyset(&act.sa_mask);
+	EXPECT_EQ(sigaction(sig, &act, NULL), 0);
+}
+
+static void alarm_each_ms(long ms)
+{
+	struct itimerval t = { { 0, ms * 1000 }, { 0, ms * 1000 } };
+
+	EXPECT_EQ(setitimer(ITIMER_REAL, &t, NULL), 0);
+}
+
+static void *takes_100(void *arg)
+{
+	for (int i = 0; i < 100; i++)
+		EXPECT_EQ(sem_wait(&sem), 0);
+	return arg;
+}
+
+TEST(a_handler_may_post)
+{
+	sem_init(&sem, 0, 0);
+	handle(SIGUSR1, on_signal_post, SA_RESTART);
+	create_all(2, takes_100, NULL);
+	for (int i = 0; i < 200; i++)
+		EXPECT_EQ(raise(SIGUSR1), 0);
+	join_all(2);
+	EXPECT_EQ(handled, 200);
+	EXPECT_EQ(value(&sem), 0);
+}
+
+TEST(a_handler_may_post_what_the_main_thread_waits_for)
+{
+	sem_init(&sem, 0, 0);
+	handle(SIGALRM, on_third_post, SA_RESTART);
+	alarm_each_ms(10);
+	EXPECT_EQ(sem_wait(&sem), 0);
+	EXPECT(handled >= 3);
+	alarm_each_ms(0);
+	EXPECT_EQ(value(&sem), 0);
+}
+
+TEST(a_handler_may_post_among_threads_that_sleep)
+{
+	sem_init(&sem, 0, 0);
+	sem_init(&back, 0, 0);
+	create_all(3, answers, (void *)1);
+	handle(SIGALRM, on_third_post, SA_RESTART);
+	alarm_each_ms(10);
+	/* The other three may take it, but then they post. */
+	for (int i = 0; i < 1; i++)
+		EXPECT_EQ(sem_wait(&back), 0);
+	alarm_each_ms(0);
+	EXPECT(handled >= 3);
+	EXPECT_EQ(sem_post(&sem), 0);
+	EXPECT_EQ(sem_post(&sem), 0);
+	join_all(3);
+	EXPECT_EQ(value(&sem), 0);
+	EXPECT_EQ(value(&back), 2);
+}
+
+static void is_interrupted(void)
+{
+	struct timespec far = in_ms(CLOCK_REALTIME, 20000);
+
+	handled = 0;
+	handle(SIGALRM, on_signal, 0);
+	alarm_each_ms(20);
+	errno = 0;
+	EXPECT_EQ(sem_wait(&sem), -1);
+	EXPECT_EQ(errno, EINTR);
+	EXPECT(handled > 0);
+	errno = 0;
+	EXPECT_EQ(sem_timedwait(&sem, &far), -1);
+	EXPECT_EQ(errno, EINTR);
+	EXPECT(handled > 1);
+	alarm_each_ms(0);
+	EXPECT_EQ(value(&sem), 0);
+	EXPECT_EQ(sem_post(&sem), 0);
+	EXPECT_EQ(sem_wait(&sem), 0);
+}
+
+TEST(a_handler_ends_a_wait_of_the_only_thread_with_eintr)
+{
+	sem_init(&sem, 0, 0);
+	is_interrupted();
+}
+
+TEST(a_handler_ends_a_wait_of_the_main_thread_with_eintr)
+{
+	sem_init(&sem, 0, 0);
+	sem_init(&back, 0, 0);
+	for (int i = 0; i < 4; i++)
+		EXPECT_EQ(pthread_create(&threads[i], NULL, takes_and_unmaps,
+					 mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+					      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)),
+			  0);
+	usleep(5000);
+	is_interrupted();
+}
+
+/* ---- beyond the process ---- */
+
+TEST(a_semaphore_may_have_a_name)
+{
+	char name[64];
+	sem_t *a, *b;
+	int status;
+
+	snprintf(name, sizeof(name), "/conformance-%d", (int)getpid());
+	EXPECT(sem_open(name, 0) == SEM_FAILED);
+	EXPECT_EQ(errno, ENOENT);
+	a = sem_open(name, O_CREAT | O_EXCL, 0600, 2);
+	EXPECT(a != SEM_FAILED);
+	EXPECT(sem_open(name, O_CREAT | O_EXCL, 0600, 1) == SEM_FAILED);
+	EXPECT_EQ(errno, EEXIST);
+	b = sem_open(name, O_CREAT, 0600, 9);
+	EXPECT(a == b);
+	EXPECT_EQ(value(b), 2);
+	EXPECT_EQ(sem_wait(a), 0);
+	EXPECT_EQ(sem_wait(b), 0);
+	EXPECT_EQ(sem_trywait(a), -1);
+	EXPECT_EQ(errno, EAGAIN);
+	if (fork() == 0) {
+		sem_t *mine = sem_open(name, 0);
+		EXPECT(mine != SEM_FAILED);
+		EXPECT_EQ(sem_post(mine), 0);
+		EXPECT_EQ(sem_close(mine), 0);
+		_exit(0);
+	}
+	EXPECT_EQ(sem_wait(a), 0);
+	wait(&status);
+	EXPECT_EQ(status, 0);
+	EXPECT_EQ(sem_close(b), 0);
+	EXPECT_EQ(sem_unlink(name), 0);
+	EXPECT_EQ(sem_unlink(name), -1);
+	EXPECT_EQ(errno, ENOENT);
+	EXPECT_EQ(sem_post(a), 0);
+	EXPECT_EQ(value(a), 1);
+	EXPECT_EQ(sem_close(a), 0);
+}
+
+static void *echoes(void *arg)
+{
+	sem_t *pair = arg;
+
+	for (int i = 0; i < 100; i++) {
+		EXPECT_EQ(sem_wait(&pair[0]), 0);
+		EXPECT_EQ(sem_post(&pair[1]), 0);
+	}
+	return NULL;
+}
+
+TEST(a_shared_semaphore_counts_in_all_processes)
+{
+	sem_t *pair = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct timespec until;
+	int status;
+
+	EXPECT_EQ(sem_init(&pair[0], 1, 0), 0);
+	EXPECT_EQ(sem_init(&pair[1], 1, 0), 0);
+	for (int i = 0; i < 3; i++) {
+		if (fork() != 0)
+			continue;
+		create_all(3, echoes, pair);
+		join_all(3);
+		_exit(0);
+	}
+	until = in_ms(CLOCK_MONOTONIC, 20);
+	EXPECT_EQ(sem_clockwait(&pair[1], CLOCK_MONOTONIC, &until), -1);
+	EXPECT_EQ(errno, ETIMEDOUT);
+	EXPECT(just_past(CLOCK_MONOTONIC, &until));
+	create_all(1, echoes, pair);
+	for (int i = 0; i < 1000; i++) {
+		EXPECT_EQ(sem_post(&pair[0]), 0);
+		if (i % 2)
+			EXPECT_EQ(sem_wait(&pair[1]), 0);
+	}
+	for (int i = 0; i < 500; i++)
+		EXPECT_EQ(sem_wait(&pair[1]), 0);
+	for (int i = 0; i < 3; i++) {
+		EXPECT(wait(&status) > 0);
+		EXPECT_EQ(status, 0);
+	}
+	join_all(1);
+	EXPECT_EQ(value(&pair[0]), 0);
+	EXPECT_EQ(value(&pair[1]), 0);
+}
