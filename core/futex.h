@@ -6,6 +6,7 @@
 #ifndef HEDDLE_FUTEX_H
 #define HEDDLE_FUTEX_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "atomic.h"
@@ -21,6 +22,7 @@ enum {
 	FUTEX_ANY = -1, /* as a bitset: all bits; as a count: all waiters */
 	FUTEX_LIFO = 1, /* wait: before the others; for one that waited already */
 	FUTEX_HANDOFF = 2, /* wake: the woken G runs now, in the caller's place */
+	FUTEX_FENCED = 4, /* wake: *addr was changed by a sequentially consistent exchange */
 };
 
 /* futex_wait: sleeps while *addr == value until a wake, the deadline or a signal.
@@ -52,10 +54,12 @@ int futex_requeue(ATOMIC(uint32_t) *addr, int nwake, ATOMIC(uint32_t) *addr2, in
  * guards the queue and names a futex word on which one waiter is to be woken (NULL: none),
  * then sleeps. No wake-up after the call of release is lost.
  *          release must neither block nor call the core. then: see queue_move.
- * Returns  0 (woken), -ETIMEDOUT, -EINTR; -ENOMEM without room for the timer.
+ * Returns  0 (woken), -ETIMEDOUT, -EINTR; -ENOMEM without room for the timer. *chained: others
+ *          wait at `then` who rely on the caller to wake one there.
  * Context  as futex_wait. Blocks: as futex_wait. */
 int queue_wait(ATOMIC(uint32_t) *count, const struct deadline *deadline,
-	       ATOMIC(uint32_t) *(*release)(void *), void *arg, ATOMIC(uint32_t) *then);
+	       ATOMIC(uint32_t) *(*release)(void *), void *arg, ATOMIC(uint32_t) *then,
+	       bool *chained);
 
 /* queue_wake: wakes up to n, oldest first. Returns how many. Context: any but a handler. */
 int queue_wake(ATOMIC(uint32_t) *count, int n);

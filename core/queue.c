@@ -52,7 +52,8 @@ static void wake_one(struct m *mp, struct g *self, ATOMIC(uint32_t) *addr)
 }
 
 int queue_wait(ATOMIC(uint32_t) *count, const struct deadline *deadline,
-	       ATOMIC(uint32_t) *(*release)(void *), void *arg, ATOMIC(uint32_t) *then)
+	       ATOMIC(uint32_t) *(*release)(void *), void *arg, ATOMIC(uint32_t) *then,
+	       bool *chained)
 {
 	struct g *gp = getg();
 	struct m *mp = enter(gp);
@@ -90,6 +91,8 @@ int queue_wait(ATOMIC(uint32_t) *count, const struct deadline *deadline,
 		r = wait_foreign(b, &w, deadline);
 	}
 	outof(gp);
+	if (chained)
+		*chained = w.chained;
 	return r;
 }
 
@@ -151,15 +154,18 @@ void queue_wakeall(ATOMIC(uint32_t) *count)
 	w = waitq_first(from, (uintptr_t)count);
 	if (w)
 		then = w->then;
-	for (bool first = true; w; first = false) {
+	for (bool woken = false; w;) {
 		struct waiter *next = w->next;
-		if (first || !to || w->then != then) {
-			wake_locked(from, w, &list);
+		if (!woken || !to || w->then != then) {
+			w->chained = to && next;
+			/* One whose time was up, or who was interrupted, is not woken by us. */
+			woken |= wake_locked(from, w, &list);
 		} else {
 			waitq_remove(from, w);
 			w->counted = false;
 			add_sc(&to->nwait, 1);
 			w->addr = (uintptr_t)then;
+			w->chained = true;
 			if (w->gp)
 				st_rlx(&w->gp->waiton, (const void *)then);
 			/* Release: pairs with the acquire in lock_bucket_of. */

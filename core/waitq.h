@@ -17,6 +17,7 @@ struct waiter {
 	uint32_t bitset;
 	bool counted; /* *addr counts those who wait there; written under the bucket's lock */
 	ATOMIC(uint32_t) *then; /* where queue_move may move it; NULL: nowhere */
+	bool chained; /* others were moved to `then` with it; written before its wait ends */
 	bool linked; /* in a queue; under the bucket's lock */
 	ATOMIC(struct bucket *) bucket; /* whose; changed by a requeue, under both locks */
 

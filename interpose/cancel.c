@@ -5,13 +5,20 @@
  * is lost between the look at the request and the sleep:
  *
  *   waiter: interruptible = 1          canceller: cancel |= CANCELED
- *           looks at cancel                       looks at interruptible; while it is set,
- *           sleeps                                interrupts, until a sleep was ended */
+ *           looks at cancel                       a barrier in every thread (membarrier)
+ *           sleeps                                looks at interruptible; while it is set,
+ *                                                 interrupts, until a sleep was ended
+ *
+ * The barrier is the canceller's, who is rare, so the waiter's store and look cost nothing. */
 #include <errno.h>
 #include <sched.h>
+#include <unistd.h>
 
+#include "os.h"
 #include "sleep.h"
 #include "thread.h"
+
+enum { NO_BARRIER_US = 20000 };
 
 void cancel_point(void)
 {
@@ -30,8 +37,9 @@ void cancel_begin(void)
 	if (!t)
 		return;
 	if (!(ld_rlx(&t->cancel) & DISABLED))
-		st_sc(&t->interruptible, 1);
-	if (unlikely(ld_sc(&t->cancel) & CANCELED))
+		st_rlx(&t->interruptible, 1);
+	compiler_barrier();
+	if (unlikely(ld_rlx(&t->cancel) & CANCELED))
 		cancel_point();
 }
 
@@ -60,6 +68,9 @@ EXPORT int pthread_cancel(pthread_t thread)
 			cancel_point();
 		return 0;
 	}
+	/* Where the kernel refuses, every thread passes a barrier as its slice ends. */
+	if (!os_membarrier())
+		usleep(NO_BARRIER_US);
 	while (ld_sc(&t->interruptible) && !gointerrupt(t->gp))
 		sched_yield();
 	return 0;

@@ -84,14 +84,15 @@ static int wait(pthread_cond_t *c, pthread_mutex_t *m, const struct deadline *de
 	struct letgo l = { m, 0 };
 	struct thread *t = thread_self();
 	int r = mutex_may_wait(m), back;
+	bool chained = false;
 
 	if (r != 0)
 		return r;
 	cancel_begin();
-	r = queue_wait(COUNT(c), deadline, letgo, &l, mutex_word(m));
+	r = queue_wait(COUNT(c), deadline, letgo, &l, mutex_word(m), &chained);
 	if (t)
 		st_rlx(&t->interruptible, 0);
-	back = mutex_getback(m, l.depth);
+	back = mutex_getback(m, l.depth, chained);
 	/* Only a wait that it ended: one that was woken has taken a signal. */
 	if (r == -EINTR)
 		cancel_point();

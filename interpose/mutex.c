@@ -114,9 +114,9 @@ static inline void release(pthread_mutex_t *m)
 		hand_over(m);
 		return;
 	}
-	/* Release: pairs with the acquire in take(). */
-	if (xchg_rel(WORD(m), FREE) > LOCKED)
-		futex_wake(WORD(m), 1, (uint32_t)FUTEX_ANY, 0);
+	/* Releases for take(), and is sequentially consistent for the look at who waits. */
+	if (xchg_sc(WORD(m), FREE) > LOCKED)
+		futex_wake(WORD(m), 1, (uint32_t)FUTEX_ANY, FUTEX_FENCED);
 }
 
 static inline void own(pthread_mutex_t *m, pid_t tid)
@@ -347,13 +347,16 @@ ATOMIC(uint32_t) *mutex_letgo(pthread_mutex_t *m, uint32_t *depth)
 	return xchg_rel(WORD(m), FREE) > LOCKED ? WORD(m) : NULL;
 }
 
-int mutex_getback(pthread_mutex_t *m, uint32_t depth)
+int mutex_getback(pthread_mutex_t *m, uint32_t depth, bool chained)
 {
 	if (is_special(m))
 		return special(m, LOCK, 0, NULL);
-	/* As one that has waited: those behind it in the queue are woken by its unlock. */
-	if (!cas_acq(WORD(m), FREE, CONTENDED))
+	if (!cas_acq(WORD(m), FREE, chained ? CONTENDED : LOCKED)) {
 		lock_slow(m, NULL);
+		/* lock_slow may have found it free as it spun. */
+		if (chained && ld_rlx(WORD(m)) == LOCKED)
+			cas_rlx(WORD(m), LOCKED, CONTENDED);
+	}
 	m->__data.__count = depth;
 	own(m, tid_self());
 	return 0;

@@ -3,6 +3,7 @@
 #define HEDDLE_MUTEX_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "atomic.h"
@@ -17,7 +18,8 @@ int mutex_may_wait(pthread_mutex_t *m);
  * Returns  the word on which one waiter must be woken, or NULL. Calls nothing of the core. */
 ATOMIC(uint32_t) *mutex_letgo(pthread_mutex_t *m, uint32_t *depth);
 
-/* mutex_getback: locks it again, as deep as it was. 0, or a robust mutex's error. */
-int mutex_getback(pthread_mutex_t *m, uint32_t depth);
+/* mutex_getback: locks it again, as deep as it was. chained: the unlock is to wake one.
+ * Returns  0, or a robust mutex's error. */
+int mutex_getback(pthread_mutex_t *m, uint32_t depth, bool chained);
 
 #endif
