@@ -97,8 +97,9 @@ void thread_forked(void)
 /* After its last run, by whoever joined or detached it. */
 static void thread_free(struct thread *t)
 {
+	/* It may have been preempted on its last steps, and need our P for them. */
 	while (!gdead(t->gp))
-		arch_relax();
+		sched_yield();
 	if (t->ownstack)
 		harvest_reap(&t->harvest);
 	else
