@@ -38,6 +38,9 @@ struct core_config {
 	 * bounds of its stack. NULL: raw clone. Returns 0 or -errno. */
 	int (*newosproc)(struct m *mp);
 
+	/* sigdue: after gnotify, on that G, in the program's place. */
+	void (*sigdue)(void);
+
 	/* signalled: after core_sigdefer, on a kernel thread of the core's; it may wake Gs, and
 	 * must not block. */
 	void (*signalled)(void);
@@ -102,6 +105,12 @@ struct g *gof(uintptr_t fsbase);
 /* gtid: the kernel thread that gp runs on, or blocks with; 0 if it does neither. It may be
  * another the next moment. */
 int32_t gtid(const struct g *gp);
+
+/* gnotify: has core_config.sigdue called on gp, as soon as it runs; ends its wait, if it is
+ * in one. gnotify_self: the same for a handler that found SIGPLACE_CORE on a G.
+ * Context  any but a handler; a handler. */
+void gnotify(struct g *gp);
+void gnotify_self(void);
 
 /* gmask: the signal mask of the caller. gsigprocmask: rt_sigprocmask for the running G;
  * returns 0 or -errno. */

@@ -54,7 +54,8 @@ int futex_requeue(ATOMIC(uint32_t) *addr, int nwake, ATOMIC(uint32_t) *addr2, in
  * guards the queue and names a futex word on which one waiter is to be woken (NULL: none),
  * then sleeps. No wake-up after the call of release is lost.
  *          release must neither block nor call the core. then: see queue_move.
- * Returns  0 (woken), -ETIMEDOUT, -EINTR; -ENOMEM without room for the timer. *chained: others
+ * Returns  0 (woken), -ETIMEDOUT, -EINTR; -EAGAIN (not woken, and yet not time, for the clock
+ *          was set back); -ENOMEM without room for the timer. *chained: others
  *          wait at `then` who rely on the caller to wake one there.
  * Context  as futex_wait. Blocks: as futex_wait. */
 int queue_wait(ATOMIC(uint32_t) *count, const struct deadline *deadline,

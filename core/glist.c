@@ -207,6 +207,8 @@ static void gmain(void *arg)
 
 	san_fiber_arrived(gp);
 	finish_switch(ld_rlx(&gp->m));
+	if (unlikely(ld_rlx(&gp->sigdue)))
+		st_rlx(&ld_rlx(&gp->m)->preemptmissed, true);
 	unpin(gp);
 	gp->fn(gp->arg);
 	goexit();
@@ -342,6 +344,7 @@ void gstart(struct g *gp, void (*fn)(void *), void *arg, uint64_t sigmask)
 	gp->arg = arg;
 	gp->goid = goidget(mp ? ld_rlx(&mp->p) : NULL);
 	gp->sigmask = sigmask;
+	st_rlx(&gp->sigdue, false);
 	arch_context_init(&gp->sched, gstack_top(gp), gmain, gp);
 	san_fiber_new(gp);
 	make_runnable(mp, gp, false);

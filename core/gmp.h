@@ -77,6 +77,7 @@ struct g {
 	struct g *schedlink; /* link of whatever queue holds it; owned by that queue */
 	struct m *lockedm; /* wired to this M; written by the G itself */
 	uint64_t sigmask; /* the kernel's signal mask while it runs */
+	ATOMIC(bool) sigdue; /* core_config.sigdue is to be called on it */
 	ATOMIC(uint64_t) wait; /* the wait word: sequence << WAIT_BITS | enum waitresult */
 
 	struct sigsave *frame; /* the signal frame it was preempted in, else NULL */

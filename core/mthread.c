@@ -177,6 +177,12 @@ static void starter_main(void *arg)
 	}
 }
 
+void sigdue(void)
+{
+	if (config->sigdue)
+		config->sigdue();
+}
+
 void core_sigdefer(void)
 {
 	st_sc(&starter.signalled, true);

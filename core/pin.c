@@ -82,12 +82,17 @@ void unpin(struct g *gp)
 {
 	struct m *mp = ld_rlx(&gp->m);
 
-	/* Signal 32 came while we were in the core and could do nothing. */
+	/* Signal 32 came while we were in the core and could do nothing; or another did. */
 	if (unlikely(ld_rlx(&mp->preemptmissed))) {
 		st_rlx(&mp->preemptmissed, false);
 		if (ld_rlx(&mp->preempttick) == ld_rlx(&mp->p->schedtick) + 1) {
 			count(mp->p, preempts);
 			leave(mp, gp, POST_PREEMPT, NULL, NULL);
+		}
+		if (xchg_acq(&gp->sigdue, false)) {
+			st_rel(&gp->status, GRUNNING);
+			sigdue();
+			return;
 		}
 	}
 	/* Release: pairs with the acquire of a taker's CAS; it sees the P as we left it. */

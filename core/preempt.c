@@ -95,6 +95,9 @@ static void comeback(void *arg)
 
 	finish_switch(mp);
 	gp->frame = NULL;
+	/* They stay pending, with all signals blocked, until the frame's mask lets them in. */
+	if (unlikely(ld_rlx(&gp->sigdue)) && xchg_acq(&gp->sigdue, false))
+		sigdue();
 	arch_sigrebind(save, mp->sigstack, SIG_STACK);
 	/* All signals are blocked (switch_to) until the frame is gone. */
 	mp->sigmask = arch_sigmaskof((const void *)save->uc);
@@ -205,6 +208,13 @@ enum sigplace core_sigplace(void)
 	default:
 		return SIGPLACE_CORE;
 	}
+}
+
+bool gself_in_core(void)
+{
+	struct g *gp = getg();
+
+	return gp && !on_g0(gp) && ld_rlx(&gp->status) == GPINNED;
 }
 
 bool preemptone(struct p *pp)

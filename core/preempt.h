@@ -21,6 +21,9 @@ enum sigplace {
 /* core_sigplace: where did the signal find this kernel thread? */
 enum sigplace core_sigplace(void);
 
+/* gself_in_core: true if SIGPLACE_CORE is a G in the core, not a scheduler's stack. */
+bool gself_in_core(void);
+
 /* core_sigdefer: has core_config.signalled called soon, elsewhere. Any context. */
 void core_sigdefer(void);
 

@@ -7,7 +7,7 @@
 #include "futexq.h"
 #include "sched.h"
 
-enum { EINTR_ = 4, ENOMEM_ = 12, ETIMEDOUT_ = 110, CLOCK_MONO = 1 };
+enum { EINTR_ = 4, EAGAIN_ = 11, ENOMEM_ = 12, ETIMEDOUT_ = 110, CLOCK_MONO = 1 };
 
 static int queue_wait_g(struct m *mp, struct g *gp, struct waiter *w,
 			const struct deadline *deadline)
@@ -33,8 +33,13 @@ static int queue_wait_g(struct m *mp, struct g *gp, struct waiter *w,
 		unlink_late(w);
 	if (deadline && how != WAIT_TIMEOUT)
 		timer_disarm(&gp->timer);
+	/* queue_wakeall had moved it: it was woken in time. */
+	if (how != WAIT_READY && !w->counted)
+		return 0;
 	if (how == WAIT_TIMEOUT)
-		return deadline->clock == CLOCK_MONO || time_left(deadline) == 0 ? -ETIMEDOUT_ : 0;
+		/* The timer runs on the monotonic clock; another may have been set back. */
+		return deadline->clock == CLOCK_MONO || time_left(deadline) == 0 ? -ETIMEDOUT_
+										 : -EAGAIN_;
 	return how == WAIT_INTR ? -EINTR_ : 0;
 }
 

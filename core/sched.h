@@ -30,6 +30,9 @@ void unpin(struct g *gp);
 struct m *enter(struct g *self);
 void outof(struct g *self);
 
+/* sigdue: core_config's. */
+void sigdue(void);
+
 /* pin_slow: pin, after the CAS failed. */
 struct m *pin_slow(struct g *gp);
 

@@ -87,6 +87,17 @@ static struct g *picknext(struct m *mp)
 	return gp;
 }
 
+/* The first thing that gp does when it runs again. */
+static void resumed(struct g *gp)
+{
+	struct m *mp = ld_rlx(&gp->m);
+
+	finish_switch(mp);
+	/* unpin, which is to come, looks closer. */
+	if (unlikely(ld_rlx(&gp->sigdue)))
+		st_rlx(&mp->preemptmissed, true);
+}
+
 void leave(struct m *mp, struct g *gp, enum postkind kind, bool (*fn)(struct g *, void *),
 	   void *arg)
 {
@@ -105,7 +116,7 @@ void leave(struct m *mp, struct g *gp, enum postkind kind, bool (*fn)(struct g *
 		switch_to(mp, gp, next);
 	else
 		switch_to_g0(mp, gp);
-	finish_switch(ld_rlx(&gp->m));
+	resumed(gp);
 }
 
 static void dropg(struct g *gp)
@@ -379,7 +390,7 @@ void gosched(void)
 		bump(&pp->schedtick);
 		switch_to(mp, gp, next);
 	}
-	finish_switch(ld_rlx(&gp->m));
+	resumed(gp);
 	unpin(gp);
 }
 

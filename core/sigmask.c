@@ -2,7 +2,26 @@
  * only when two Gs in a row differ, so both must hear of a change. */
 #include "core.h"
 #include "sched.h"
+#include "sleep.h"
 #include "syscall.h"
+
+void gnotify(struct g *gp)
+{
+	st_sc(&gp->sigdue, true);
+	gointerrupt(gp);
+}
+
+void gnotify_self(void)
+{
+	struct g *gp = getg();
+	struct m *mp = ld_rlx(&gp->m);
+
+	st_rlx(&gp->sigdue, true);
+	/* unpin sees to it; or, if it was left in between, the next to be unpinned here finds
+	 * nothing, and this G looks when it runs again. */
+	if (mp)
+		st_rlx(&mp->preemptmissed, true);
+}
 
 uint64_t gmask(void)
 {

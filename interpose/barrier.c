@@ -8,8 +8,9 @@
 
 /* In glibc's: in, current_round, count, shared, out. */
 struct barrier {
-	ATOMIC(uint32_t) in;
-	ATOMIC(uint32_t) round;
+	/* Low: in, high: round. As one: a thread more than the count must not arrive in a
+	 * round and take it for the one before. */
+	_Alignas(8) ATOMIC(uint64_t) inround;
 	uint32_t count;
 	int shared;
 	ATOMIC(uint32_t) inside; /* those that have not left yet */
@@ -31,7 +32,9 @@ EXPORT int pthread_barrier_init(pthread_barrier_t *b, const pthread_barrierattr_
 EXPORT int pthread_barrier_wait(pthread_barrier_t *b)
 {
 	struct barrier *bar = barrier_of(b);
-	uint32_t round;
+	ATOMIC(uint32_t) *rounds = (ATOMIC(uint32_t) *)&bar->inround + 1;
+	uint64_t d, next;
+	bool last;
 	int r = 0;
 
 	if (!served())
@@ -46,16 +49,18 @@ EXPORT int pthread_barrier_wait(pthread_barrier_t *b)
 		return r;
 	}
 	add_sc(&bar->inside, 1);
-	round = ld_acq(&bar->round);
-	if (add_sc(&bar->in, 1) + 1 == bar->count) {
-		st_rlx(&bar->in, 0);
-		/* Sequentially consistent: publishes what all did before, and the empty `in`. */
-		add_sc(&bar->round, 1);
-		futex_wake(&bar->round, FUTEX_ANY, (uint32_t)FUTEX_ANY, 0);
+	do {
+		d = ld_rlx(&bar->inround);
+		last = (uint32_t)d + 1 == bar->count;
+		next = last ? ((d >> 32) + 1) << 32 : d + 1;
+		/* Sequentially consistent: publishes what all did before. */
+	} while (!cas_sc(&bar->inround, d, next));
+	if (last) {
+		futex_wake(rounds, FUTEX_ANY, (uint32_t)FUTEX_ANY, 0);
 		r = PTHREAD_BARRIER_SERIAL_THREAD;
 	} else {
-		while (ld_acq(&bar->round) == round)
-			futex_wait(&bar->round, round, (uint32_t)FUTEX_ANY, NULL, 0);
+		while (ld_acq(rounds) == (uint32_t)(d >> 32))
+			futex_wait(rounds, (uint32_t)(d >> 32), (uint32_t)FUTEX_ANY, NULL, 0);
 	}
 	/* Release: pairs with the acquire in destroy. */
 	add_sc(&bar->inside, (uint32_t)-1);

@@ -30,6 +30,13 @@ void cancel_point(void)
 	pthread_exit(PTHREAD_CANCELED);
 }
 
+bool cancel_pending(void)
+{
+	struct thread *t = thread_self();
+
+	return t && (ld_acq(&t->cancel) & (CANCELED | DISABLED | EXITING)) == CANCELED;
+}
+
 void cancel_begin(void)
 {
 	struct thread *t = thread_self();

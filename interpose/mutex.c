@@ -23,6 +23,7 @@ enum {
 	GRANTED = 0x3fffffff, /* no tid */
 	STARVED_NS = 1000 * 1000,
 	KIND = 255, /* all but what glibc notes of lock elision */
+	TID_MASK = 0x3fffffff,
 	OWNER_MATTERS = 3, /* recursive, error-checking */
 };
 
@@ -50,12 +51,18 @@ static bool take_granted(pthread_mutex_t *m)
 }
 
 /* Go's two modes in one loop. */
-static int lock_slow(pthread_mutex_t *m, const struct deadline *deadline)
+static int lock_slow(pthread_mutex_t *m, const struct deadline *deadline, bool waited)
 {
 	uint64_t since = 0;
 	bool starving = false;
 
-	for (int i = 0; core_canspin(i); i++) {
+	/* One that waited at the word already was woken there, perhaps with the token; and must
+	 * not take the lock as if nobody else waited. */
+	if (waited && take_granted(m)) {
+		st_rlx(WORD(m), CONTENDED);
+		return 0;
+	}
+	for (int i = 0; !waited && core_canspin(i); i++) {
 		if (ld_rlx(WORD(m)) == FREE && cas_acq(WORD(m), FREE, LOCKED))
 			return 0;
 		core_dospin();
@@ -138,9 +145,11 @@ static bool is_special(const pthread_mutex_t *m)
 	return (m->__data.__kind & KIND) > PTHREAD_MUTEX_ADAPTIVE_NP;
 }
 
+/* glibc's bits of __kind. */
+enum { ROBUST = 16, INHERIT = 32, PROTECT = 64, SHARED = 128 };
+
 static bool needs_true_tid(const pthread_mutex_t *m)
 {
-	enum { ROBUST = 16, INHERIT = 32, PROTECT = 64, SHARED = 128 };
 	int kind = m->__data.__kind;
 
 	return (kind & (INHERIT | PROTECT)) ||
@@ -159,12 +168,14 @@ static int special(pthread_mutex_t *m, enum how how, clockid_t clock, const stru
 	if (t && !t->wired && needs_true_tid(m))
 		thread_wire(t);
 
-	if (wait) {
+	/* glibc's trylock keeps a robust one that is beyond recovery. */
+	if (wait && !(m->__data.__kind & ROBUST)) {
 		r = real_table.pthread_mutex_trylock(m);
 		if (r != EBUSY)
 			return r;
-		entersyscall();
 	}
+	if (wait)
+		entersyscall();
 	r = how == LOCK	   ? real_table.pthread_mutex_lock(m)
 	    : how == TRY   ? real_table.pthread_mutex_trylock(m)
 	    : how == TIMED ? real_table.pthread_mutex_clocklock(m, clock, until)
@@ -212,7 +223,7 @@ static int lock_kind(pthread_mutex_t *m, const struct deadline *deadline)
 
 	if ((r = relock(m, tid, false)) >= 0)
 		return r;
-	if (!take(m) && (r = lock_slow(m, deadline)) > 0)
+	if (!take(m) && (r = lock_slow(m, deadline, false)) > 0)
 		return r;
 	if ((m->__data.__kind & KIND) == PTHREAD_MUTEX_RECURSIVE_NP)
 		m->__data.__count = 1;
@@ -226,7 +237,7 @@ EXPORT int pthread_mutex_lock(pthread_mutex_t *m)
 		return real_table.pthread_mutex_lock(m);
 	if (likely((m->__data.__kind & KIND) == PTHREAD_MUTEX_TIMED_NP)) {
 		if (!take(m))
-			lock_slow(m, NULL);
+			lock_slow(m, NULL, false);
 		own(m, tid_self());
 		return 0;
 	}
@@ -261,10 +272,10 @@ EXPORT int pthread_mutex_clocklock(pthread_mutex_t *m, clockid_t clock,
 
 	if (unlikely(!served()))
 		return real_table.pthread_mutex_clocklock(m, clock, until);
-	if (is_special(m))
-		return special(m, TIMED, clock, until);
 	if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC)
 		return EINVAL;
+	if (is_special(m))
+		return special(m, TIMED, clock, until);
 	if ((r = relock(m, tid_self(), false)) >= 0)
 		return r;
 	if ((r = deadline_of(&d, clock, until)) == 0)
@@ -325,8 +336,11 @@ int mutex_may_wait(pthread_mutex_t *m)
 {
 	int kind = m->__data.__kind & KIND;
 
-	if (is_special(m) || kind == PTHREAD_MUTEX_TIMED_NP || kind == PTHREAD_MUTEX_ADAPTIVE_NP)
+	if (!(kind & OWNER_MATTERS) || (kind & OWNER_MATTERS) == PTHREAD_MUTEX_ADAPTIVE_NP)
 		return 0;
+	/* There the word holds the tid. */
+	if (kind & (ROBUST | INHERIT))
+		return (pid_t)(ld_rlx(WORD(m)) & TID_MASK) == tid_self() ? 0 : EPERM;
 	return is_mine(m, tid_self()) ? 0 : EPERM;
 }
 
@@ -351,12 +365,8 @@ int mutex_getback(pthread_mutex_t *m, uint32_t depth, bool chained)
 {
 	if (is_special(m))
 		return special(m, LOCK, 0, NULL);
-	if (!cas_acq(WORD(m), FREE, chained ? CONTENDED : LOCKED)) {
-		lock_slow(m, NULL);
-		/* lock_slow may have found it free as it spun. */
-		if (chained && ld_rlx(WORD(m)) == LOCKED)
-			cas_rlx(WORD(m), LOCKED, CONTENDED);
-	}
+	if (!cas_acq(WORD(m), FREE, chained ? CONTENDED : LOCKED))
+		lock_slow(m, NULL, chained);
 	m->__data.__count = depth;
 	own(m, tid_self());
 	return 0;

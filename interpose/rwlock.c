@@ -8,6 +8,7 @@
 #include "futex.h"
 #include "guard.h"
 #include "thread.h"
+#include "wire.h"
 
 #define WRITER (1u << 31)
 #define QUEUED (1u << 30)
@@ -146,11 +147,24 @@ static int lock_it(pthread_rwlock_t *l, bool write, enum when when, clockid_t cl
 	return wait_turn(l, write, when == UNTIL ? &d : NULL);
 }
 
+/* Other processes compare the tid of the writer with their own threads': ours are not
+ * unique beyond the process, the kernel's are. */
+static void wire_writer(void)
+{
+	struct thread *t = thread_self();
+
+	if (t && !t->wired)
+		thread_wire(t);
+}
+
 static int shared(pthread_rwlock_t *l, bool write, clockid_t clock, const struct timespec *until)
 {
 	bool g = thread_self() != NULL;
-	int r = write ? real_table.pthread_rwlock_trywrlock(l)
-		      : real_table.pthread_rwlock_tryrdlock(l);
+	int r;
+
+	if (write)
+		wire_writer();
+	r = write ? real_table.pthread_rwlock_trywrlock(l) : real_table.pthread_rwlock_tryrdlock(l);
 
 	if (r != EBUSY && r != EAGAIN)
 		return r;
@@ -190,8 +204,12 @@ EXPORT int pthread_rwlock_tryrdlock(pthread_rwlock_t *l)
 
 EXPORT int pthread_rwlock_trywrlock(pthread_rwlock_t *l)
 {
-	if (!served() || is_shared(l))
+	if (!served())
 		return real_table.pthread_rwlock_trywrlock(l);
+	if (is_shared(l)) {
+		wire_writer();
+		return real_table.pthread_rwlock_trywrlock(l);
+	}
 	return lock_it(l, true, NOW, 0, NULL);
 }
 

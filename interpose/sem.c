@@ -46,14 +46,20 @@ static int take_slow(struct sem *s, const struct deadline *deadline)
 			break;
 		}
 		r = futex_wait(LOW(s), 0, (uint32_t)FUTEX_ANY, deadline, 0);
+		if (r == -EINTR && !(cancel_pending() || !signals_restart()))
+			continue;
 		if (r == -ETIMEDOUT || r == -EINTR) {
 			add_sc(&s->data, -WAITER);
 			break;
 		}
 	}
-	cancel_end();
-	if (r == 0)
+	/* What was taken is the caller's: a cancellation waits for the next point. */
+	if (r == 0) {
+		if (thread_self())
+			st_rlx(&thread_self()->interruptible, 0);
 		return 0;
+	}
+	cancel_end();
 	errno = -r;
 	return -1;
 }

@@ -21,10 +21,8 @@ static int mask(int how, const sigset_t *set, sigset_t *old)
 		want &= ~((uint64_t)RESERVED << FIRST_RESERVED);
 	}
 	r = gsigprocmask(how, set ? &want : NULL, &before);
-	if (r == 0 && old) {
-		memset(old, 0, sizeof(*old));
+	if (r == 0 && old)
 		memcpy(old, &before, sizeof(before));
-	}
 	return -r;
 }
 
@@ -102,21 +100,12 @@ EXPORT int pthread_kill(pthread_t thread, int sig)
 	tid = t == thread_self() ? os_gettid() : gtid(t->gp);
 	if (tid != 0)
 		return (int)-arch_syscall3(SYS_tgkill, pid, tid, sig);
-	/* Asleep: its handler runs as it wakes. */
+	/* Asleep or queued: its handler runs as it does. */
 	or_sc(&t->signals, (uint64_t)1 << (sig - 1));
-	gointerrupt(t->gp);
+	gnotify(t->gp);
+	/* It may have begun to run before it could see that. */
+	tid = gtid(t->gp);
+	if (tid != 0 && (and_sc(&t->signals, ~((uint64_t)1 << (sig - 1))) >> (sig - 1) & 1))
+		return (int)-arch_syscall3(SYS_tgkill, pid, tid, sig);
 	return 0;
-}
-
-void signals_run(void)
-{
-	struct thread *t = thread_self();
-	uint64_t set;
-
-	if (!t || ld_rlx(&t->signals) == 0)
-		return;
-	set = xchg_acq(&t->signals, 0);
-	for (int sig = 1; sig <= 64; sig++)
-		if (set >> (sig - 1) & 1)
-			arch_syscall3(SYS_tgkill, getpid(), os_gettid(), sig);
 }

@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 
 #include "futex.h"
+#include "os.h"
 #include "preempt.h"
 #include "sleep.h"
 #include "syscall.h"
@@ -35,7 +36,11 @@ static struct {
 static void run_handler(int sig, siginfo_t *info, void *uc)
 {
 	plain *handler = ld_acq(&actions[sig].handler);
+	struct thread *t = thread_self();
 	full *fn;
+
+	if (t && !(ld_rlx(&actions[sig].flags) & SA_RESTART))
+		st_rlx(&t->norestart, true);
 
 	if (!handler)
 		return;
@@ -63,6 +68,12 @@ static void on_signal(int sig, siginfo_t *info, void *uc)
 		break;
 	case SIGPLACE_CORE:
 		off.info[sig] = *info;
+		if (gself_in_core()) {
+			/* As soon as it has left the core. */
+			or_sc(&thread_self()->signals, (uint64_t)1 << (sig - 1));
+			gnotify_self();
+			return;
+		}
 		/* Release: pairs with the acquire in run_put_off. */
 		or_sc(&off.set, (uint64_t)1 << (sig - 1));
 		core_sigdefer();
@@ -71,20 +82,55 @@ static void on_signal(int sig, siginfo_t *info, void *uc)
 	errno = saved;
 }
 
+bool signals_restart(void)
+{
+	struct thread *t = thread_self();
+
+	return t && !xchg_acq(&t->norestart, false);
+}
+
+/* On the G itself: what was sent to it while it could not take it. With what came with the
+ * last of that number, where it was a signal that we saw. */
+void signals_run(void)
+{
+	struct thread *t = thread_self();
+	uint64_t set = xchg_acq(&t->signals, 0);
+
+	for (int sig = 1; sig < SIGNALS; sig++) {
+		siginfo_t info = off.info[sig];
+		if (!(set >> (sig - 1) & 1))
+			continue;
+		if (info.si_signo != sig) {
+			info.si_signo = sig;
+			info.si_code = SI_TKILL;
+			info.si_pid = getpid();
+			info.si_uid = getuid();
+		}
+		arch_syscall4(SYS_rt_tgsigqueueinfo, getpid(), os_gettid(), sig, (long)&info);
+	}
+}
+
 void signals_wake(void)
 {
 	add_sc(&off.wake, 1);
 	futex_wake(&off.wake, 1, (uint32_t)FUTEX_ANY, 0);
 }
 
-/* To the first thread, if it runs or is blocked in the kernel. */
+/* To the first thread, which the kernel would have chosen, and which programs expect to be
+ * interrupted: where it runs or is blocked in the kernel; or as soon as it runs. */
 static bool to_first(int sig)
 {
-	struct g *gp = thread_first()->gp;
-	int32_t tid = gtid(gp);
+	struct thread *first = thread_first();
+	uint64_t bit = (uint64_t)1 << (sig - 1);
+	int32_t tid = gtid(first->gp);
 
-	return tid != 0 && !(gmask_of(gp) >> (sig - 1) & 1) &&
-	       arch_syscall3(SYS_tgkill, getpid(), tid, sig) == 0;
+	if ((ld_acq(&first->life) & FINISHED) || (gmask_of(first->gp) & bit))
+		return false;
+	if (tid != 0 && arch_syscall3(SYS_tgkill, getpid(), tid, sig) == 0)
+		return true;
+	or_sc(&first->signals, bit);
+	gnotify(first->gp);
+	return true;
 }
 
 void *signals_thread(void *arg)
@@ -100,13 +146,8 @@ void *signals_thread(void *arg)
 				continue;
 			info = off.info[sig];
 			memset(&uc, 0, sizeof(uc));
-			/* It is the first thread that the kernel would have chosen, and that
-			 * programs expect to be interrupted. */
-			if (to_first(sig))
-				continue;
-			run_handler(sig, &info, &uc);
-			if (!(ld_rlx(&actions[sig].flags) & SA_RESTART))
-				gointerrupt(thread_first()->gp);
+			if (!to_first(sig))
+				run_handler(sig, &info, &uc);
 		}
 		if (set == 0)
 			futex_wait(&off.wake, word, (uint32_t)FUTEX_ANY, NULL, 0);

@@ -1,10 +1,12 @@
-/* Creating, joining and ending threads. Owns the records of threads and the count of those
- * alive. Refuses to know how a thread is harvested (shim/harvest.c) or scheduled. */
+/* Creating and ending threads; joining is in join.c. Owns the records of threads and the count of
+ * those alive. Refuses to know how a thread is harvested (shim/harvest.c) or scheduled. */
 #include "thread.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base.h"
@@ -12,6 +14,8 @@
 #include "futex.h"
 #include "os.h"
 #include "stack.h"
+#include "syscall.h"
+#include "wire.h"
 
 enum {
 	FIRST_TID = 1 << 22, /* the kernel's own never reach it */
@@ -71,10 +75,15 @@ struct thread *thread_first(void)
 
 void *thread_main_init(void)
 {
+	struct sched_param param;
+
 	harvest_adopt(&first->harvest);
 	first->main = true;
 	first->tid = *first->harvest.tidaddr;
 	st_rlx(&first->life, 0);
+	first->policy = real_table.sched_getscheduler(0);
+	if (real_table.sched_getparam(0, &param) == 0)
+		first->priority = param.sched_priority;
 	return first;
 }
 
@@ -94,8 +103,7 @@ void thread_forked(void)
 
 /* ---- the life of one ---- */
 
-/* After its last run, by whoever joined or detached it. */
-static void thread_free(struct thread *t)
+void thread_free(struct thread *t)
 {
 	/* It may have been preempted on its last steps, and need our P for them. */
 	while (!gdead(t->gp))
@@ -117,10 +125,40 @@ static void reap_some(void)
 	}
 }
 
+/* What the kernel does for a thread that ends with robust mutexes locked: its kernel thread
+ * goes on. Those that inherit priority would need the kernel. */
+static void robust_end(struct thread *t)
+{
+	struct robust_list_head *head = t->harvest.robust;
+	struct robust_list *at, *next;
+
+	if (!head)
+		return;
+	for (at = head->list.next; at != &head->list; at = next) {
+		ATOMIC(uint32_t) *word = (ATOMIC(uint32_t) *)((char *)at + head->futex_offset);
+		uint32_t value = ld_rlx(word);
+
+		next = at->next;
+		if ((uintptr_t)at & 1)
+			break;
+		while ((value & FUTEX_TID_MASK) == (uint32_t)*t->harvest.tidaddr) {
+			if (cas_sc(word, value, (value & FUTEX_WAITERS) | FUTEX_OWNER_DIED)) {
+				if (value & FUTEX_WAITERS)
+					arch_syscall3(SYS_futex, (long)word, FUTEX_WAKE, 1);
+				break;
+			}
+			value = ld_rlx(word);
+		}
+	}
+	head->list.next = &head->list;
+}
+
 /* On the ending thread, after the program's last code on it. */
 static void __attribute__((noreturn)) thread_finish(struct thread *t)
 {
 	uint32_t before;
+
+	robust_end(t);
 
 	/* In the child of a fork that created no thread it is the only one. */
 	if (!heddle_started() || add_sc(&nalive, (uint32_t)-1) == 1)
@@ -132,6 +170,7 @@ static void __attribute__((noreturn)) thread_finish(struct thread *t)
 		for (;;)
 			gopark(NULL, NULL, 0);
 	}
+	thread_unwire(t);
 	gkeep(true);
 	before = or_sc(&t->life, FINISHED);
 	if (before & DETACHED) {
@@ -366,109 +405,4 @@ EXPORT void pthread_exit(void *result)
 	}
 	real_table.pthread_exit(result);
 	__builtin_unreachable();
-}
-
-/* ---- joining ---- */
-
-static int may_join(struct thread *self, struct thread *t)
-{
-	if (ld_acq(&t->life) & DETACHED)
-		return EINVAL;
-	if (t == self || (self && ld_acq(&t->joins) == self))
-		return EDEADLK;
-	/* Somebody else joins it. */
-	if (or_sc(&t->life, JOINED) & JOINED)
-		return EINVAL;
-	return 0;
-}
-
-static int join(pthread_t thread, void **result, const struct deadline *deadline)
-{
-	struct thread *self = thread_self(), *t = thread_of(thread);
-	int r = may_join(self, t);
-
-	if (r != 0)
-		return r;
-	if (self) {
-		st_rlx(&self->joins, t);
-		cancel_begin();
-	}
-	for (;;) {
-		uint32_t life = ld_acq(&t->life);
-		if (life & FINISHED)
-			break;
-		r = futex_wait(&t->life, life, (uint32_t)FUTEX_ANY, deadline, 0);
-		if (r == -ETIMEDOUT)
-			break;
-		if (r == -EINTR && self && (ld_acq(&self->cancel) & CANCELED)) {
-			and_sc(&t->life, ~(uint32_t)JOINED);
-			cancel_point();
-			or_sc(&t->life, JOINED);
-		}
-	}
-	if (self) {
-		st_rlx(&self->interruptible, 0);
-		st_rlx(&self->joins, NULL);
-	}
-	if (!(ld_acq(&t->life) & FINISHED)) {
-		and_sc(&t->life, ~(uint32_t)JOINED);
-		return ETIMEDOUT;
-	}
-	if (result)
-		*result = t->result;
-	if (!t->main)
-		thread_free(t);
-	return 0;
-}
-
-EXPORT int pthread_join(pthread_t t, void **result)
-{
-	if (!served() || !thread_of(t))
-		return real_table.pthread_join(t, result);
-	return join(t, result, NULL);
-}
-
-EXPORT int pthread_clockjoin_np(pthread_t t, void **result, clockid_t clock,
-				const struct timespec *until)
-{
-	struct deadline d;
-	int r;
-
-	if (!served() || !thread_of(t))
-		return real_table.pthread_clockjoin_np(t, result, clock, until);
-	if (!until)
-		return join(t, result, NULL);
-	r = deadline_of(&d, clock, until);
-	return r ? r : join(t, result, &d);
-}
-
-EXPORT int pthread_timedjoin_np(pthread_t t, void **result, const struct timespec *until)
-{
-	return pthread_clockjoin_np(t, result, CLOCK_REALTIME, until);
-}
-
-EXPORT int pthread_tryjoin_np(pthread_t thread, void **result)
-{
-	struct thread *t = served() ? thread_of(thread) : NULL;
-
-	if (!t)
-		return real_table.pthread_tryjoin_np(thread, result);
-	if (!(ld_acq(&t->life) & FINISHED))
-		return EBUSY;
-	return join(thread, result, NULL);
-}
-
-EXPORT int pthread_detach(pthread_t thread)
-{
-	struct thread *t = served() ? thread_of(thread) : NULL;
-	uint32_t before;
-
-	if (!t)
-		return real_table.pthread_detach(thread);
-	before = or_sc(&t->life, DETACHED);
-	if (before & DETACHED)
-		return EINVAL;
-	if ((before & (FINISHED | JOINED)) == FINISHED && !t->main)
-		thread_free(t);
-	return 0;
 }

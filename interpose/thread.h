@@ -63,6 +63,7 @@ struct thread {
 	bool wired;
 	stack_t altstack; /* as the program set it */
 	ATOMIC(uint64_t) signals; /* sent while it was asleep */
+	ATOMIC(bool) norestart; /* a handler without SA_RESTART ran */
 	struct thread *next; /* of a free or reaping list */
 };
 
@@ -86,6 +87,9 @@ static inline struct thread *thread_of(pthread_t t)
 void *thread_main_init(void);
 void thread_main_started(void);
 
+/* thread_free: takes back a thread that has ended, from whoever joined or detached it. */
+void thread_free(struct thread *t);
+
 /* thread_forked: in the child of a fork: the caller is its first thread. */
 void thread_forked(void);
 
@@ -105,6 +109,7 @@ void thread_locals_end(void);
 /* cancel_point: ends the thread if it is cancelled. cancel_begin .. cancel_end: about a wait
  * that a cancellation ends with EINTR; cancel_begin and cancel_end are cancel_points. */
 void cancel_point(void);
+bool cancel_pending(void);
 void cancel_begin(void);
 void cancel_end(void);
 
@@ -117,8 +122,11 @@ void *signals_thread(void *arg);
 void signals_wake(void);
 void thread_start_signals(void);
 
-/* signals_run: the handlers of signals that ended a wait. */
+/* signals_run: on the running G: signals that were sent to it while it could not take them. */
 void signals_run(void);
+
+/* signals_restart: after a wait that ended with EINTR: may it go on, by SA_RESTART? */
+bool signals_restart(void);
 
 /* deadline_of: *d from a point in time as the program gives it. Returns 0 or EINVAL. */
 struct deadline;

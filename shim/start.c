@@ -160,6 +160,10 @@ static int deny_text(struct dl_phdr_info *info, size_t size, void *arg)
 	return 0;
 }
 
+static void say_nothing(void)
+{
+}
+
 bool heddle_start(void)
 {
 	struct core_config c = {
@@ -170,6 +174,9 @@ bool heddle_start(void)
 		.schedtrace = config.schedtrace,
 		.scheddetail = config.scheddetail,
 		.signalled = signals_wake,
+		.sigdue = signals_run,
+		/* A signal may wake one; and nobody asked. */
+		.alldead = say_nothing,
 	};
 	int r;
 

@@ -1,0 +1,125 @@
+/* Joining and detaching. The word `life` decides who takes back a thread that has ended: the
+ * one that joins, the one that detaches, or the thread itself if it was detached before. */
+#include <errno.h>
+
+#include "futex.h"
+#include "thread.h"
+
+static int may_join(struct thread *self, struct thread *t)
+{
+	uint32_t life = ld_acq(&t->life);
+
+	if ((life & (FINISHED | JOINED)) == (FINISHED | JOINED))
+		return ESRCH;
+	if (life & DETACHED)
+		return EINVAL;
+	if (t == self || (self && ld_acq(&t->joins) == self))
+		return EDEADLK;
+	/* Somebody else joins it. */
+	if (or_sc(&t->life, JOINED) & JOINED)
+		return EINVAL;
+	return 0;
+}
+
+/* The thread may be joined by another. */
+static void join_cancelled(struct thread *self, struct thread *t)
+{
+	st_rlx(&self->joins, NULL);
+	and_sc(&t->life, ~(uint32_t)JOINED);
+	cancel_point();
+}
+
+static int join(pthread_t thread, void **result, const struct deadline *deadline)
+{
+	struct thread *self = thread_self(), *t = thread_of(thread);
+	int r;
+
+	cancel_point();
+	r = may_join(self, t);
+	if (r != 0)
+		return r;
+	if (self) {
+		st_rlx(&self->joins, t);
+		st_rlx(&self->interruptible, 1);
+		compiler_barrier();
+		if (cancel_pending())
+			join_cancelled(self, t);
+	}
+	for (;;) {
+		uint32_t life = ld_acq(&t->life);
+		if (life & FINISHED)
+			break;
+		r = futex_wait(&t->life, life, (uint32_t)FUTEX_ANY, deadline, 0);
+		if (r == -ETIMEDOUT)
+			break;
+		if (r == -EINTR && cancel_pending())
+			join_cancelled(self, t);
+	}
+	if (self) {
+		st_rlx(&self->interruptible, 0);
+		st_rlx(&self->joins, NULL);
+	}
+	if (!(ld_acq(&t->life) & FINISHED)) {
+		and_sc(&t->life, ~(uint32_t)JOINED);
+		return ETIMEDOUT;
+	}
+	if (result)
+		*result = t->result;
+	if (!t->main)
+		thread_free(t);
+	return 0;
+}
+
+EXPORT int pthread_join(pthread_t t, void **result)
+{
+	if (!served() || !thread_of(t))
+		return real_table.pthread_join(t, result);
+	return join(t, result, NULL);
+}
+
+EXPORT int pthread_clockjoin_np(pthread_t t, void **result, clockid_t clock,
+				const struct timespec *until)
+{
+	struct deadline d;
+	int r;
+
+	if (!served() || !thread_of(t))
+		return real_table.pthread_clockjoin_np(t, result, clock, until);
+	if (!until)
+		return join(t, result, NULL);
+	r = deadline_of(&d, clock, until);
+	return r ? r : join(t, result, &d);
+}
+
+EXPORT int pthread_timedjoin_np(pthread_t t, void **result, const struct timespec *until)
+{
+	return pthread_clockjoin_np(t, result, CLOCK_REALTIME, until);
+}
+
+EXPORT int pthread_tryjoin_np(pthread_t thread, void **result)
+{
+	struct thread *t = served() ? thread_of(thread) : NULL;
+
+	if (!t)
+		return real_table.pthread_tryjoin_np(thread, result);
+	if (!(ld_acq(&t->life) & FINISHED))
+		return EBUSY;
+	return join(thread, result, NULL);
+}
+
+EXPORT int pthread_detach(pthread_t thread)
+{
+	struct thread *t = served() ? thread_of(thread) : NULL;
+	uint32_t before;
+
+	if (!t)
+		return real_table.pthread_detach(thread);
+	if ((ld_acq(&t->life) & (FINISHED | JOINED)) == (FINISHED | JOINED))
+		return ESRCH;
+	before = or_sc(&t->life, DETACHED);
+	if (before & DETACHED)
+		return EINVAL;
+	if ((before & (FINISHED | JOINED)) == FINISHED && !t->main)
+		thread_free(t);
+	return 0;
+}

@@ -1,0 +1,664 @@
+/* Barriers, spin locks, pthread_once, keys, cancellation, C11 threads, the raw futex, sleeping.
+ * The same holds natively. */
+#include "test.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <threads.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MOST = 300, MS = 1000000 };
+
+static pthread_t threads[MOST];
+
+#define FAILS(call, error)                                                                         \
+	do {                                                                                       \
+		errno = 0;                                                                         \
+		EXPECT_EQ(call, -1);                                                               \
+		EXPECT_EQ(errno, error);                                                           \
+	} while (0)
+
+static void create_all(int n, void *(*fn)(void *), void *arg)
+{
+	for (int i = 0; i < n; i++)
+		EXPECT_EQ(pthread_create(&threads[i], NULL, fn, arg), 0);
+}
+
+static void join_all(int n)
+{
+	for (int i = 0; i < n; i++)
+		EXPECT_EQ(pthread_join(threads[i], NULL), 0);
+}
+
+static void run_all(int n, void *(*fn)(void *), void *arg)
+{
+	create_all(n, fn, arg);
+	join_all(n);
+}
+
+static struct timespec in_ms(clockid_t clock, long ms)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	t.tv_nsec += ms % 1000 * MS;
+	t.tv_sec += ms / 1000 + t.tv_nsec / 1000000000;
+	t.tv_nsec %= 1000000000;
+	return t;
+}
+
+/* That time has come by that clock, and not long ago. */
+static bool just_past(clockid_t clock, const struct timespec *until)
+{
+	struct timespec now = in_ms(clock, 0);
+	long long s = now.tv_sec - until->tv_sec,
+		  late = s * 1000000000 + now.tv_nsec - until->tv_nsec;
+
+	return late >= 0 && late < 2000000000;
+}
+
+/* ---- barriers and spin locks ---- */
+
+static pthread_barrier_t barrier;
+static _Atomic int arrived, returned, serials, tickets;
+
+static void *meets(void *arg)
+{
+	for (int i = 1; i <= 50; i++) {
+		int r;
+		atomic_fetch_add(&arrived, 1);
+		r = pthread_barrier_wait(&barrier);
+		EXPECT(r == 0 || r == PTHREAD_BARRIER_SERIAL_THREAD);
+		EXPECT(arrived >= i * 64);
+		if (r != 0)
+			EXPECT_EQ(atomic_fetch_add(&serials, 1), i - 1);
+		EXPECT(pthread_barrier_wait(&barrier) <= 0);
+	}
+	return arg;
+}
+
+TEST(one_of_64_at_a_barrier_is_told_in_each_round)
+{
+	EXPECT_EQ(pthread_barrier_init(&barrier, NULL, 0), EINVAL);
+	EXPECT_EQ(pthread_barrier_init(&barrier, NULL, 64), 0);
+	run_all(64, meets, NULL);
+	EXPECT_EQ(serials, 50);
+	EXPECT_EQ(pthread_barrier_destroy(&barrier), 0);
+}
+
+static void *meets_any(void *arg)
+{
+	while (atomic_fetch_add(&tickets, 1) < 4000) {
+		atomic_fetch_add(&arrived, 1);
+		serials += pthread_barrier_wait(&barrier) != 0;
+		/* Nobody leaves before its partner has come. */
+		int out = ++returned;
+		EXPECT(out <= arrived / 2 * 2);
+	}
+	return arg;
+}
+
+TEST_IN(5, a_barrier_lets_through_pairs_of_more_threads)
+{
+	pthread_barrier_init(&barrier, NULL, 2);
+	run_all(4, meets_any, NULL);
+	EXPECT_EQ(returned, 4000);
+	EXPECT_EQ(serials, 2000);
+}
+
+static void *meets_and_unmaps(void *arg)
+{
+	if (pthread_barrier_wait(arg) == PTHREAD_BARRIER_SERIAL_THREAD) {
+		EXPECT_EQ(pthread_barrier_destroy(arg), 0);
+		EXPECT_EQ(munmap(arg, 4096), 0);
+	}
+	return NULL;
+}
+
+TEST(a_barrier_may_be_destroyed_and_unmapped_by_the_first_to_leave)
+{
+	for (int i = 0; i < 100; i++) {
+		void *b = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			       0);
+		EXPECT_EQ(pthread_barrier_init(b, NULL, 4), 0);
+		run_all(4, meets_and_unmaps, b);
+	}
+}
+
+static pthread_spinlock_t spin;
+static long spun;
+
+static void *spins(void *arg)
+{
+	for (int i = 0; i < 500; i++) {
+		EXPECT_EQ(pthread_spin_lock(&spin), 0);
+		spun++;
+		EXPECT_EQ(pthread_spin_trylock(&spin), EBUSY);
+		if (i % 100 == 0)
+			sched_yield();
+		EXPECT_EQ(pthread_spin_unlock(&spin), 0);
+	}
+	return arg;
+}
+
+TEST(a_spin_lock_excludes_more_threads_than_there_are_cpus)
+{
+	EXPECT_EQ(pthread_spin_init(&spin, PTHREAD_PROCESS_PRIVATE), 0);
+	run_all(8, spins, NULL);
+	EXPECT_EQ(spun, 4000);
+	EXPECT_EQ(pthread_spin_trylock(&spin), 0);
+	EXPECT_EQ(pthread_spin_unlock(&spin), 0);
+	EXPECT_EQ(pthread_spin_destroy(&spin), 0);
+}
+
+/* ---- once and keys ---- */
+
+static pthread_once_t onces[20];
+static _Atomic int inits, inits_begun;
+static sem_t sem;
+
+static void init(void)
+{
+	usleep(500);
+	atomic_fetch_add(&inits, 1);
+}
+
+static void *inits_all(void *arg)
+{
+	for (int i = 0; i < 20; i++) {
+		EXPECT_EQ(pthread_once(&onces[i], init), 0);
+		EXPECT(inits > i);
+	}
+	return arg;
+}
+
+TEST(once_is_once_and_over_for_all_who_return)
+{
+	run_all(32, inits_all, NULL);
+	EXPECT_EQ(inits, 20);
+}
+
+static void init_waits(void)
+{
+	atomic_fetch_add(&inits_begun, 1);
+	EXPECT_EQ(sem_wait(&sem), 0);
+	atomic_fetch_add(&inits, 1);
+}
+
+static void *inits_waiting(void *arg)
+{
+	EXPECT_EQ(pthread_once(arg, init_waits), 0);
+	return NULL;
+}
+
+TEST(a_cancelled_once_is_run_by_the_next)
+{
+	pthread_once_t once = PTHREAD_ONCE_INIT;
+	void *r;
+
+	sem_init(&sem, 0, 0);
+	create_all(1, inits_waiting, &once);
+	while (inits_begun == 0)
+		usleep(1000);
+	for (int i = 1; i < 4; i++)
+		EXPECT_EQ(pthread_create(&threads[i], NULL, inits_waiting, &once), 0);
+	usleep(5000);
+	EXPECT_EQ(inits_begun, 1);
+	EXPECT_EQ(pthread_cancel(threads[0]), 0);
+	EXPECT_EQ(pthread_join(threads[0], &r), 0);
+	EXPECT(r == PTHREAD_CANCELED);
+	sem_post(&sem);
+	for (int i = 1; i < 4; i++)
+		EXPECT_EQ(pthread_join(threads[i], &r), 0);
+	EXPECT_EQ(inits_begun, 2);
+	EXPECT_EQ(inits, 1);
+	EXPECT_EQ(pthread_once(&once, init_waits), 0);
+}
+
+enum { KEYS = 40 };
+static pthread_key_t keys[KEYS];
+static _Atomic int destroyed[KEYS];
+
+static void destroy(void *value)
+{
+	EXPECT(pthread_getspecific(keys[(long)value - 1]) == NULL);
+	atomic_fetch_add(&destroyed[(long)value - 1], 1);
+}
+
+static void *sets_keys(void *arg)
+{
+	for (int i = 0; i < KEYS; i++) {
+		EXPECT(pthread_getspecific(keys[i]) == NULL);
+		EXPECT_EQ(pthread_setspecific(keys[i], (void *)(long)(i + 1)), 0);
+	}
+	sched_yield();
+	for (int i = 0; i < KEYS; i++)
+		EXPECT_EQ((long)pthread_getspecific(keys[i]), i + 1);
+	if (arg)
+		pthread_exit(NULL);
+	return NULL;
+}
+
+TEST(keys_begin_as_null_and_end_with_their_destructors)
+{
+	for (int i = 0; i < KEYS; i++)
+		EXPECT_EQ(pthread_key_create(&keys[i], i % 2 ? destroy : NULL), 0);
+	for (int i = 0; i < 20; i++) {
+		run_all(2, sets_keys, i % 2 ? keys : NULL);
+	}
+	for (int i = 0; i < KEYS; i++)
+		EXPECT_EQ(destroyed[i], i % 2 ? 40 : 0);
+}
+
+static void sets_again(void *value)
+{
+	atomic_fetch_add(&destroyed[0], 1);
+	EXPECT_EQ(pthread_setspecific(keys[0], value), 0);
+}
+
+static void *sets_one(void *arg)
+{
+	EXPECT(pthread_getspecific(keys[0]) == NULL);
+	EXPECT_EQ(pthread_setspecific(keys[0], &keys), 0);
+	if (arg)
+		EXPECT_EQ(pthread_key_delete(keys[0]), 0);
+	return NULL;
+}
+
+TEST(a_destructor_that_sets_again_runs_4_times_and_of_a_deleted_key_never)
+{
+	EXPECT_EQ(pthread_key_create(&keys[0], sets_again), 0);
+	for (int i = 1; i <= 3; i++) {
+		run_all(1, sets_one, NULL);
+		EXPECT_EQ(destroyed[0], i * PTHREAD_DESTRUCTOR_ITERATIONS);
+	}
+	run_all(1, sets_one, keys);
+	EXPECT_EQ(destroyed[0], 12);
+	EXPECT_EQ(pthread_key_delete(keys[0]), EINVAL);
+	EXPECT_EQ(pthread_setspecific(keys[0], keys), EINVAL);
+}
+
+/* ---- cancellation ---- */
+
+static pthread_mutex_t mutex;
+static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+static _Atomic int cleaned, stage;
+
+static void clean(void *arg)
+{
+	EXPECT_EQ((long)arg, 5);
+	atomic_fetch_add(&cleaned, 1);
+}
+
+static void unlock(void *arg)
+{
+	EXPECT_EQ(pthread_mutex_unlock(arg), 0);
+}
+
+static void in_testcancel(void)
+{
+	for (;;) {
+		pthread_testcancel();
+		sched_yield();
+	}
+}
+
+static void in_sem_wait(void)
+{
+	sem_wait(&sem);
+}
+
+static void in_sleep(void)
+{
+	sleep(20);
+}
+
+static void in_nanosleep(void)
+{
+	nanosleep(&(struct timespec){ .tv_sec = 20 }, NULL);
+}
+
+static void in_cond_wait(void)
+{
+	pthread_mutex_lock(&mutex);
+	pthread_cleanup_push(unlock, &mutex);
+	for (;;)
+		pthread_cond_wait(&cond, &mutex);
+	pthread_cleanup_pop(0);
+}
+
+static void *is_cancelled_in(void *arg)
+{
+	void (*wait)(void) = *(void (**)(void))arg;
+
+	pthread_cleanup_push(clean, (void *)5);
+	wait();
+	EXPECT(!"not cancelled");
+	pthread_cleanup_pop(0);
+	return NULL;
+}
+
+TEST(a_cancellation_ends_each_kind_of_wait_and_runs_the_cleanup)
+{
+	static void (*waits[])(void) = { in_testcancel, in_sem_wait, in_sleep, in_nanosleep,
+					 in_cond_wait };
+	enum { WAITS = sizeof(waits) / sizeof(*waits) };
+	pthread_mutexattr_t attr;
+	void *r;
+
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ERRORCHECK);
+	pthread_mutex_init(&mutex, &attr);
+	sem_init(&sem, 0, 0);
+	for (int round = 0; round < 10; round++) {
+		for (int i = 0; i < WAITS; i++)
+			EXPECT_EQ(pthread_create(&threads[i], NULL, is_cancelled_in, &waits[i]), 0);
+		usleep((useconds_t)round * 500);
+		for (int i = 0; i < WAITS; i++)
+			EXPECT_EQ(pthread_cancel(threads[i]), 0);
+		for (int i = 0; i < WAITS; i++) {
+			EXPECT_EQ(pthread_join(threads[i], &r), 0);
+			EXPECT(r == PTHREAD_CANCELED);
+		}
+	}
+	EXPECT_EQ(cleaned, 10 * WAITS);
+	EXPECT_EQ(pthread_mutex_trylock(&mutex), 0);
+}
+
+static void *takes(void *arg)
+{
+	sem_wait(&sem);
+	return arg;
+}
+
+static void *joins(void *arg)
+{
+	pthread_join(*(pthread_t *)arg, NULL);
+	return NULL;
+}
+
+TEST(a_thread_whose_joiner_was_cancelled_may_be_joined)
+{
+	pthread_t target;
+	void *r;
+
+	sem_init(&sem, 0, 0);
+	EXPECT_EQ(pthread_create(&target, NULL, takes, (void *)8), 0);
+	create_all(1, joins, &target);
+	usleep(5000);
+	EXPECT_EQ(pthread_cancel(threads[0]), 0);
+	EXPECT_EQ(pthread_join(threads[0], &r), 0);
+	EXPECT(r == PTHREAD_CANCELED);
+	sem_post(&sem);
+	EXPECT_EQ(pthread_join(target, &r), 0);
+	EXPECT_EQ((long)r, 8);
+}
+
+static void *defers(void *arg)
+{
+	int old;
+
+	EXPECT_EQ(pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old), 0);
+	EXPECT_EQ(old, PTHREAD_CANCEL_ENABLE);
+	stage = 1;
+	EXPECT_EQ(sem_wait(&sem), 0);
+	EXPECT_EQ(usleep(1000), 0);
+	pthread_testcancel();
+	stage = 2;
+	EXPECT_EQ(pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &old), 0);
+	EXPECT_EQ(old, PTHREAD_CANCEL_DISABLE);
+	stage = 3;
+	pthread_testcancel();
+	stage = 4;
+	return arg;
+}
+
+TEST(a_cancellation_is_kept_until_it_is_enabled)
+{
+	void *r;
+
+	sem_init(&sem, 0, 0);
+	create_all(1, defers, NULL);
+	while (stage == 0)
+		usleep(1000);
+	EXPECT_EQ(pthread_cancel(threads[0]), 0);
+	usleep(5000);
+	EXPECT_EQ(stage, 1);
+	sem_post(&sem);
+	EXPECT_EQ(pthread_join(threads[0], &r), 0);
+	EXPECT(r == PTHREAD_CANCELED);
+	EXPECT_EQ(stage, 3);
+}
+
+TEST(a_wait_that_is_cancelled_has_taken_nothing)
+{
+	for (int i = 0; i < 200; i++) {
+		int n;
+		void *r;
+		sem_init(&sem, 0, 0);
+		create_all(1, takes, NULL);
+		if (i % 2)
+			usleep(100);
+		sem_post(&sem);
+		pthread_cancel(threads[0]);
+		EXPECT_EQ(pthread_join(threads[0], &r), 0);
+		sem_getvalue(&sem, &n);
+		EXPECT_EQ(n, r == PTHREAD_CANCELED);
+	}
+}
+
+/* ---- C11 ---- */
+
+static mtx_t mtx;
+static cnd_t cnd;
+static tss_t tss;
+static once_flag flag = ONCE_FLAG_INIT;
+static int turns;
+
+static void tss_end(void *value)
+{
+	atomic_fetch_add((_Atomic int *)value, 1);
+}
+
+static void init_tss(void)
+{
+	atomic_fetch_add(&inits, 1);
+	EXPECT_EQ(tss_create(&tss, tss_end), thrd_success);
+}
+
+static int takes_turns(void *arg)
+{
+	struct timespec soon = in_ms(CLOCK_REALTIME, 20);
+
+	call_once(&flag, init_tss);
+	EXPECT(tss_get(tss) == NULL);
+	EXPECT_EQ(tss_set(tss, arg), thrd_success);
+	EXPECT_EQ(mtx_trylock(&mtx), thrd_busy);
+	EXPECT_EQ(mtx_timedlock(&mtx, &soon), thrd_timedout);
+	EXPECT(just_past(CLOCK_REALTIME, &soon));
+	stage++;
+	EXPECT_EQ(mtx_lock(&mtx), thrd_success);
+	for (int i = 0; i < 100; i++) {
+		while (turns % 2 == 0)
+			EXPECT_EQ(cnd_wait(&cnd, &mtx), thrd_success);
+		turns++;
+		EXPECT_EQ(cnd_signal(&cnd), thrd_success);
+	}
+	EXPECT_EQ(mtx_unlock(&mtx), thrd_success);
+	thrd_exit(-3);
+}
+
+TEST(the_calls_of_c11_do_as_the_standard_says)
+{
+	struct timespec soon, t = { .tv_nsec = 10 * MS };
+	thrd_t thread;
+	int r;
+
+	EXPECT_EQ(mtx_init(&mtx, mtx_timed), thrd_success);
+	EXPECT_EQ(cnd_init(&cnd), thrd_success);
+	EXPECT_EQ(mtx_lock(&mtx), thrd_success);
+	EXPECT_EQ(thrd_create(&thread, takes_turns, &cleaned), thrd_success);
+	EXPECT(!thrd_equal(thread, thrd_current()));
+	while (stage == 0)
+		thrd_yield();
+	for (int i = 0; i < 100; i++) {
+		turns++;
+		EXPECT_EQ(cnd_broadcast(&cnd), thrd_success);
+		while (turns % 2 == 1)
+			EXPECT_EQ(cnd_wait(&cnd, &mtx), thrd_success);
+	}
+	soon = in_ms(CLOCK_REALTIME, 20);
+	EXPECT_EQ(cnd_timedwait(&cnd, &mtx, &soon), thrd_timedout);
+	EXPECT(just_past(CLOCK_REALTIME, &soon));
+	EXPECT_EQ(mtx_unlock(&mtx), thrd_success);
+	EXPECT_EQ(thrd_join(thread, &r), thrd_success);
+	EXPECT_EQ(r, -3);
+	EXPECT_EQ(turns, 200);
+	call_once(&flag, init_tss);
+	EXPECT_EQ(inits, 1);
+	EXPECT_EQ(cleaned, 1);
+	soon = in_ms(CLOCK_MONOTONIC, 10);
+	EXPECT_EQ(thrd_sleep(&t, NULL), 0);
+	EXPECT(just_past(CLOCK_MONOTONIC, &soon));
+	tss_delete(tss);
+	cnd_destroy(&cnd);
+	mtx_destroy(&mtx);
+}
+
+/* ---- the raw futex ---- */
+
+static uint32_t word = 7, word2;
+static _Atomic int woken[3];
+
+static long futex(uint32_t *at, int op, uint32_t value, const void *t, uint32_t *to, uint32_t last)
+{
+	return syscall(SYS_futex, at, op | FUTEX_PRIVATE_FLAG, value, t, to, last);
+}
+
+static void *waits_by_bit(void *arg)
+{
+	int bit = (int)(long)arg;
+
+	EXPECT_EQ(futex(&word, FUTEX_WAIT_BITSET, 7, NULL, NULL, 1u << bit), 0);
+	atomic_fetch_add(&woken[bit], 1);
+	return NULL;
+}
+
+/* As many wait now: on word2. */
+static void await_waiters(int n)
+{
+	while (n > 0) {
+		long r = futex(&word, FUTEX_CMP_REQUEUE, 0, (void *)INT_MAX, &word2, 7);
+		EXPECT(r >= 0 && r <= n);
+		n -= (int)r;
+		usleep(1000);
+	}
+}
+
+TEST(a_raw_futex_compares_and_times_out)
+{
+	struct timespec t = { .tv_nsec = 20 * MS }, until;
+
+	create_all(1, takes, NULL);
+	for (int i = 0; i < 2; i++) {
+		FAILS(futex(&word, FUTEX_WAIT, 6, NULL, NULL, 0), EAGAIN);
+		until = in_ms(CLOCK_MONOTONIC, 20);
+		FAILS(futex(&word, FUTEX_WAIT, 7, &t, NULL, 0), ETIMEDOUT);
+		EXPECT(just_past(CLOCK_MONOTONIC, &until));
+		until = in_ms(CLOCK_MONOTONIC, 20);
+		FAILS(futex(&word, FUTEX_WAIT_BITSET, 7, &until, NULL, 1), ETIMEDOUT);
+		EXPECT(just_past(CLOCK_MONOTONIC, &until));
+		until = in_ms(CLOCK_REALTIME, 20);
+		EXPECT_EQ(
+			futex(&word, FUTEX_WAIT_BITSET | FUTEX_CLOCK_REALTIME, 7, &until, NULL, 1),
+			-1);
+		EXPECT_EQ(errno, ETIMEDOUT);
+		EXPECT(just_past(CLOCK_REALTIME, &until));
+		FAILS(futex(&word, FUTEX_WAIT_BITSET, 7, NULL, NULL, 0), EINVAL);
+		until.tv_nsec = -1;
+		FAILS(futex(&word, FUTEX_WAIT, 7, &until, NULL, 0), EINVAL);
+		EXPECT_EQ(futex(&word, FUTEX_WAKE, 5, NULL, NULL, 0), 0);
+		FAILS(futex(&word, FUTEX_CMP_REQUEUE, 1, (void *)1, &word2, 6), EAGAIN);
+	}
+	sem_post(&sem);
+	join_all(1);
+}
+
+TEST(a_raw_wake_counts_and_takes_only_those_of_its_bits)
+{
+	for (long i = 0; i < 24; i++)
+		EXPECT_EQ(pthread_create(&threads[i], NULL, waits_by_bit, (void *)(i % 3)), 0);
+	await_waiters(24);
+	EXPECT_EQ(futex(&word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0), 0);
+	EXPECT_EQ(futex(&word2, FUTEX_WAKE_BITSET, INT_MAX, NULL, NULL, 8), 0);
+	EXPECT_EQ(futex(&word2, FUTEX_WAKE_BITSET, 3, NULL, NULL, 2), 3);
+	EXPECT_EQ(futex(&word2, FUTEX_WAKE_BITSET, INT_MAX, NULL, NULL, 2), 5);
+	EXPECT_EQ(futex(&word2, FUTEX_WAKE_BITSET, INT_MAX, NULL, NULL, 2), 0);
+	for (int i = 1; i < 24; i += 3)
+		EXPECT_EQ(pthread_join(threads[i], NULL), 0);
+	EXPECT_EQ(woken[0] + woken[2], 0);
+	EXPECT_EQ(futex(&word2, FUTEX_CMP_REQUEUE, 2, (void *)4, &word, 0), 6);
+	EXPECT_EQ(futex(&word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0), 4);
+	EXPECT_EQ(futex(&word2, FUTEX_WAKE_BITSET, INT_MAX, NULL, NULL, 5), 10);
+	for (int i = 0; i < 24; i++)
+		if (i % 3 != 1)
+			EXPECT_EQ(pthread_join(threads[i], NULL), 0);
+	for (int i = 0; i < 3; i++)
+		EXPECT_EQ(woken[i], 8);
+}
+
+/* ---- sleeping ---- */
+
+static void *sleeps_exactly(void *arg)
+{
+	struct timespec t = { .tv_nsec = 20 * MS }, until = in_ms(CLOCK_MONOTONIC, 20);
+
+	EXPECT_EQ(nanosleep(&t, NULL), 0);
+	EXPECT(just_past(CLOCK_MONOTONIC, &until));
+	until = in_ms(CLOCK_REALTIME, 20);
+	EXPECT_EQ(clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &until, NULL), 0);
+	EXPECT(just_past(CLOCK_REALTIME, &until));
+	EXPECT_EQ(clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &until, NULL), 0);
+	until = in_ms(CLOCK_MONOTONIC, 20);
+	EXPECT_EQ(clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL), 0);
+	EXPECT(just_past(CLOCK_MONOTONIC, &until));
+	t.tv_nsec = 1000000000;
+	FAILS(nanosleep(&t, NULL), EINVAL);
+	EXPECT_EQ(clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL), EINVAL);
+	t.tv_nsec = 0;
+	EXPECT_EQ(clock_nanosleep(CLOCK_THREAD_CPUTIME_ID, 0, &t, NULL), EINVAL);
+	EXPECT_EQ(clock_nanosleep(999, 0, &t, NULL), EINVAL);
+	t.tv_sec = -1;
+	EXPECT_EQ(clock_nanosleep(CLOCK_REALTIME, 0, &t, NULL), EINVAL);
+	return arg;
+}
+
+TEST(a_sleep_is_as_long_as_asked_for)
+{
+	sleeps_exactly(NULL);
+	create_all(4, sleeps_exactly, NULL);
+	sleeps_exactly(NULL);
+	join_all(4);
+}
+
+static void *sleeps_100_ms(void *arg)
+{
+	EXPECT_EQ(usleep(100000), 0);
+	return arg;
+}
+
+TEST(of_300_threads_all_sleep_at_once)
+{
+	struct timespec until = in_ms(CLOCK_MONOTONIC, 100);
+
+	run_all(300, sleeps_100_ms, NULL);
+	EXPECT(just_past(CLOCK_MONOTONIC, &until));
+}
