@@ -78,7 +78,7 @@ static void gfspill(struct p *pp, int32_t keep)
 	lock(&sched.glock);
 	last->schedlink = sched.gfree;
 	st_rlx(&sched.gfree, list);
-	sched.ngfree += n;
+	st_rlx(&sched.ngfree, ld_rlx(&sched.ngfree) + n);
 	unlock(&sched.glock);
 }
 
@@ -92,7 +92,7 @@ static void gflist_global(struct g *gp)
 	lock(&sched.glock);
 	gp->schedlink = sched.gfree;
 	st_rlx(&sched.gfree, gp);
-	sched.ngfree++;
+	bump(&sched.ngfree);
 	unlock(&sched.glock);
 }
 
@@ -137,7 +137,7 @@ static struct g *gfget_global(struct p *pp)
 		gp = sched.gfree;
 		if (gp) {
 			st_rlx(&sched.gfree, gp->schedlink);
-			sched.ngfree--;
+			st_rlx(&sched.ngfree, ld_rlx(&sched.ngfree) - 1);
 		}
 		unlock(&sched.glock);
 		return gp;
@@ -146,7 +146,7 @@ static struct g *gfget_global(struct p *pp)
 	while (sched.gfree && pp->ngfree < GFREE_LOCAL / 2) {
 		gp = sched.gfree;
 		st_rlx(&sched.gfree, gp->schedlink);
-		sched.ngfree--;
+		st_rlx(&sched.ngfree, ld_rlx(&sched.ngfree) - 1);
 		gp->schedlink = pp->gfree;
 		pp->gfree = gp;
 		pp->ngfree++;

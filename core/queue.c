@@ -15,7 +15,6 @@ static int queue_wait_g(struct m *mp, struct g *gp, struct waiter *w,
 	enum waitresult how;
 
 	count(mp->p, futexwaits);
-	st_rlx(&gp->waiton, (const void *)w->addr);
 	/* As gosleep: before the park, on this M; whoever claims the wait meanwhile waits for
 	 * the park. */
 	if (deadline &&
@@ -33,9 +32,6 @@ static int queue_wait_g(struct m *mp, struct g *gp, struct waiter *w,
 		unlink_late(w);
 	if (deadline && how != WAIT_TIMEOUT)
 		timer_disarm(&gp->timer);
-	/* queue_wakeall had moved it: it was woken in time. */
-	if (how != WAIT_READY && !w->counted)
-		return 0;
 	if (how == WAIT_TIMEOUT)
 		/* The timer runs on the monotonic clock; another may have been set back. */
 		return deadline->clock == CLOCK_MONO || time_left(deadline) == 0 ? -ETIMEDOUT_
@@ -43,8 +39,9 @@ static int queue_wait_g(struct m *mp, struct g *gp, struct waiter *w,
 	return how == WAIT_INTR ? -EINTR_ : 0;
 }
 
-/* Pinned, unlike futex_wake; without a look at nwait, for it is all but sure to find one. */
-static void wake_one(struct m *mp, struct g *self, ATOMIC(uint32_t) *addr)
+/* Pinned, unlike futex_wake; without a look at nwait, for it is all but sure to find one.
+ * True if that was the caller's own wait, which a broadcast had moved there meanwhile. */
+static bool wake_one(struct m *mp, struct g *self, ATOMIC(uint32_t) *addr)
 {
 	struct bucket *b = bucket_of(addr);
 	struct glist list = { NULL, 0, NULL };
@@ -52,8 +49,11 @@ static void wake_one(struct m *mp, struct g *self, ATOMIC(uint32_t) *addr)
 	lock(&b->lock);
 	wake_some_locked(b, (uintptr_t)addr, 1, (uint32_t)FUTEX_ANY, &list);
 	unlock(&b->lock);
+	if (list.head && list.head == self)
+		return true;
 	if (list.head)
 		ready_list(mp, self, &list, 0);
+	return false;
 }
 
 int queue_wait(ATOMIC(uint32_t) *count, const struct deadline *deadline,
@@ -79,6 +79,7 @@ int queue_wait(ATOMIC(uint32_t) *count, const struct deadline *deadline,
 		w.gp = gp;
 		w.seq = wait_begin(gp);
 		w.word = &gp->wait;
+		st_rlx(&gp->waiton, (const void *)count);
 	} else {
 		w.word = &ownword;
 	}
@@ -87,15 +88,19 @@ int queue_wait(ATOMIC(uint32_t) *count, const struct deadline *deadline,
 	/* From here on the wait may be claimed: a G that does it waits until we are parked
 	 * (await_parked), which we will be without blocking before. */
 	wake = release(arg);
-	if (wake)
-		wake_one(mp, gp, wake);
-	if (gp) {
+	if (wake && wake_one(mp, gp, wake)) {
+		/* It is over before it began. */
+		r = 0;
+	} else if (gp) {
 		r = queue_wait_g(mp, gp, &w, deadline);
 	} else {
 		lock(&b->lock);
 		r = wait_foreign(b, &w, deadline);
 	}
 	outof(gp);
+	/* queue_wakeall had moved it: it was woken in time. */
+	if (r != 0 && !w.counted)
+		r = 0;
 	if (chained)
 		*chained = w.chained;
 	return r;
