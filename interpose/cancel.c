@@ -9,16 +9,30 @@
  *           sleeps                                looks at interruptible; while it is set,
  *                                                 interrupts, until a sleep was ended
  *
- * The barrier is the canceller's, who is rare, so the waiter's store and look cost nothing. */
+ * The barrier is the canceller's, who is rare, so the waiter's store and look cost nothing;
+ * where the kernel refuses it, each waiter has a fence of its own. */
 #include <errno.h>
 #include <sched.h>
-#include <unistd.h>
 
 #include "os.h"
 #include "sleep.h"
 #include "thread.h"
 
-enum { NO_BARRIER_US = 20000 };
+/* Written before there is a second thread. */
+static bool own_fence;
+
+void cancel_init(void)
+{
+	own_fence = !os_membarrier();
+}
+
+void cancel_announce(struct thread *t)
+{
+	st_rlx(&t->interruptible, 1);
+	if (own_fence)
+		add_sc(&t->interruptible, 0);
+	compiler_barrier();
+}
 
 void cancel_point(void)
 {
@@ -44,8 +58,7 @@ void cancel_begin(void)
 	if (!t)
 		return;
 	if (!(ld_rlx(&t->cancel) & DISABLED))
-		st_rlx(&t->interruptible, 1);
-	compiler_barrier();
+		cancel_announce(t);
 	if (unlikely(ld_rlx(&t->cancel) & CANCELED))
 		cancel_point();
 }
@@ -75,9 +88,8 @@ EXPORT int pthread_cancel(pthread_t thread)
 			cancel_point();
 		return 0;
 	}
-	/* Where the kernel refuses, every thread passes a barrier as its slice ends. */
-	if (!os_membarrier())
-		usleep(NO_BARRIER_US);
+	if (!own_fence)
+		os_membarrier();
 	while (ld_sc(&t->interruptible) && !gointerrupt(t->gp))
 		sched_yield();
 	return 0;

@@ -40,8 +40,7 @@ static int join(pthread_t thread, void **result, const struct deadline *deadline
 		return r;
 	if (self) {
 		st_rlx(&self->joins, t);
-		st_rlx(&self->interruptible, 1);
-		compiler_barrier();
+		cancel_announce(self);
 		if (cancel_pending())
 			join_cancelled(self, t);
 	}

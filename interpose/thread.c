@@ -90,6 +90,7 @@ void *thread_main_init(void)
 void thread_main_started(void)
 {
 	first->gp = gself();
+	cancel_init();
 	st_rlx(&nalive, 1);
 }
 
@@ -228,7 +229,6 @@ struct request {
 	bool detached;
 	uint64_t mask;
 	int policy, priority;
-	bool hasaffinity;
 };
 
 static size_t default_stack(void)

@@ -110,6 +110,11 @@ void thread_locals_end(void);
  * that a cancellation ends with EINTR; cancel_begin and cancel_end are cancel_points. */
 void cancel_point(void);
 bool cancel_pending(void);
+
+/* cancel_announce: from here on a canceller interrupts the waits of the running thread t; the
+ * look whether it is cancelled comes after. cancel_init: before the second thread. */
+void cancel_announce(struct thread *t);
+void cancel_init(void);
 void cancel_begin(void);
 void cancel_end(void);
 

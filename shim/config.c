@@ -36,24 +36,20 @@ static void set_gomaxprocs(uint64_t n, const char *text)
 		config.field = (type)n;                                                            \
 	}
 SETTER(seed, uint64_t)
-SETTER(maxthreads, int)
 SETTER(schedtrace, uint32_t)
 SETTER(scheddetail, bool)
 SETTER(preempt, bool)
 SETTER(debuglevel, int)
-SETTER(stats, bool)
 #undef SETTER
 
 static const struct row rows[] = {
 	{ "HEDDLE", BOOL, 1, set_heddle },
 	{ "GOMAXPROCS", WORD, 0, set_gomaxprocs },
 	{ "HEDDLE_SEED", NUMBER, UINT64_MAX, set_seed },
-	{ "HEDDLE_MAXTHREADS", NUMBER, 1000000, set_maxthreads },
 	{ "HEDDLE_SCHEDTRACE", NUMBER, 3600000, set_schedtrace },
 	{ "HEDDLE_SCHEDDETAIL", BOOL, 1, set_scheddetail },
 	{ "HEDDLE_PREEMPT", BOOL, 1, set_preempt },
 	{ "HEDDLE_DEBUG", NUMBER, 2, set_debuglevel },
-	{ "HEDDLE_STATS", BOOL, 1, set_stats },
 };
 
 static bool same(const char *a, const char *b)

@@ -9,12 +9,10 @@ struct config {
 	bool off; /* HEDDLE=off */
 	const char *gomaxprocs; /* GOMAXPROCS, as it is written */
 	uint64_t seed; /* HEDDLE_SEED */
-	int maxthreads; /* HEDDLE_MAXTHREADS */
 	uint32_t schedtrace; /* HEDDLE_SCHEDTRACE, ms */
 	bool scheddetail; /* HEDDLE_SCHEDDETAIL */
 	bool preempt; /* HEDDLE_PREEMPT */
 	int debuglevel; /* HEDDLE_DEBUG */
-	bool stats; /* HEDDLE_STATS */
 };
 
 extern struct config config __attribute__((visibility("hidden")));

@@ -12,7 +12,6 @@ static const char usage[] =
 	"Runs COMMAND with its threads on few kernel threads.\n"
 	"\n"
 	"  -p, --procs N        GOMAXPROCS: how many run at once\n"
-	"      --max-threads N  a soft limit on kernel threads\n"
 	"      --schedtrace MS  a line of the scheduler's state on stderr, so often\n"
 	"      --seed N         of the scheduler's random choices\n"
 	"      --off            run natively\n"
@@ -59,10 +58,9 @@ static int inject(const char *library)
 
 int main(int argc, char **argv)
 {
-	enum { MAX_THREADS = 256, SCHEDTRACE, SEED, OFF };
+	enum { SCHEDTRACE = 256, SEED, OFF };
 	static const struct option options[] = {
 		{ "procs", required_argument, NULL, 'p' },
-		{ "max-threads", required_argument, NULL, MAX_THREADS },
 		{ "schedtrace", required_argument, NULL, SCHEDTRACE },
 		{ "seed", required_argument, NULL, SEED },
 		{ "off", no_argument, NULL, OFF },
@@ -82,9 +80,6 @@ int main(int argc, char **argv)
 		switch (c) {
 		case 'p':
 			setenv("GOMAXPROCS", optarg, 1);
-			break;
-		case MAX_THREADS:
-			setenv("HEDDLE_MAXTHREADS", optarg, 1);
 			break;
 		case SCHEDTRACE:
 			setenv("HEDDLE_SCHEDTRACE", optarg, 1);
