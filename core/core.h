@@ -138,10 +138,18 @@ void goyield(void);
 void goexit(void) __attribute__((noreturn));
 
 /* entersyscall .. exitsyscall: brackets a call that may block the kernel thread. Between
- * the two the G must not call the core, and its P may be given to others.
+ * the two its P may be given to others; if the G calls the core all the same, that is over
+ * from there on.
+ * Returns  exitsyscall: true if the P was taken meanwhile.
  * Blocks   exitsyscall: the G, until there is a P for it. */
 void entersyscall(void);
-void exitsyscall(void);
+bool exitsyscall(void);
+
+/* core_vforking, core_vforked: about a vfork, whose child runs on the caller's stack and
+ * memory: it is to find that it is no G. The first returns what the second wants.
+ * Context  a G. Blocks: core_vforked as exitsyscall. */
+struct g *core_vforking(void);
+void core_vforked(struct g *gp);
 
 /* lockosthread: wires the running G to its M, until as many calls of unlockosthread. */
 void lockosthread(void);

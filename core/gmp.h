@@ -65,6 +65,7 @@ enum waitresult {
 	WAIT_TIMEOUT = 3,
 	WAIT_INTR = 4,
 	WAIT_NOMEM = 5,
+	WAIT_STALE = 6, /* the descriptor was forgotten */
 	WAIT_BITS = 3, /* shift of the sequence number */
 };
 

@@ -1,7 +1,7 @@
 /* Ms: starting, stopping, handing Ps from one to the other, wiring. Owns sched.midle and
  * the counts of Ms. */
 #include "core.h"
-#include "netpoll.h"
+#include "poller.h"
 #include "sched.h"
 #include "trace.h"
 

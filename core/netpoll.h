@@ -19,56 +19,46 @@ enum polldir { POLL_READ, POLL_WRITE };
 uint32_t netpoll_ticket(int fd, enum polldir dir);
 
 /* netpoll_wait: sleeps until an event on fd after the ticket, or the deadline.
- * Returns  0 (try again), -ETIMEDOUT, -EINTR, -ENOMEM, or epoll's refusal of the fd:
- *          -EPERM (a file that is always ready), -EBADF, -ENOSPC...
+ * Returns  0 (try again), -ETIMEDOUT, -EINTR, -ENOMEM, -ESTALE (fd was forgotten meanwhile),
+ *          or epoll's refusal of the fd: -EPERM (a file that is always ready), -EBADF,
+ *          -ENOSPC...
  * Context  a G. Blocks: the G. */
 int netpoll_wait(int fd, enum polldir dir, uint32_t ticket, const struct deadline *deadline);
 
-/* netpoll_forget: fd is about to be closed or replaced: its waiters try again. */
-void netpoll_forget(int fd);
-
-/* ---- for the scheduler ---- */
-struct glist;
-
-/* netpoll: the Gs that have become ready, GWAITING and claimed; waits for one or for
- * netpoll_break up to ns (0: not at all, negative: without end). */
-struct glist netpoll(int64_t ns);
-
-/* netpoll_break: the M that blocks in netpoll, or the next one to do so, returns. */
-void netpoll_break(void);
-
-/* netpoll_verify: makes sure of up to n registrations that waits rely on. Not for sysmon,
- * whose descriptors are not the program's. */
-void netpoll_verify(int n);
-bool netpoll_anywaiters(void);
-
-/* netpoll_anyunsure: waits rely on registrations that have not been made sure of since. */
-bool netpoll_anyunsure(void);
-
-/* netpoll_watchclock: from here on timers_clockset() is called when the real-time clock is
- * set. Without the means for it, waits by that clock end late after it was set forward. */
-void netpoll_watchclock(void);
-
-/* ---- a backend: how the kernel is asked ---- */
-struct pollevent {
-	uint64_t data; /* as given to add */
-	bool dir[2];
+/* One of several descriptors that a G waits for at once. */
+struct g;
+struct polldesc;
+struct pollwait {
+	int fd; /* negative: none */
+	uint8_t dirs; /* 1 << enum polldir */
+	bool alone; /* the only one of the wait, which ends if fd is forgotten */
+	uint32_t ticket[2];
+	/* The poller's own. */
+	int moved; /* with -ESTALE: as given to netpoll_forget */
+	bool linked; /* under pd's lock */
+	bool added; /* the registration is new */
+	struct polldesc *pd;
+	struct g *gp;
+	uint64_t seq;
+	struct pollwait *next, *prev;
 };
 
-struct pollbackend {
-	int (*init)(void); /* 0 or -errno */
-	/* add: report each new event on fd, and one now if it is ready, with data.
-	 * Already there: only make sure, with data. 0 or -errno. */
-	int (*add)(int fd, uint64_t data);
-	void (*forget)(int fd);
-	/* wait: up to n events; fewer, or 0, also after wake. */
-	int (*wait)(struct pollevent *ev, int n, int64_t ns);
-	void (*wake)(void);
-	void (*watchclock)(void);
-	/* forked: the descriptors are the parent's; the child's copies are closed. */
-	void (*forked)(void);
-};
+/* netpoll_tickets: netpoll_ticket for each. netpoll_waitany: netpoll_wait for an event on any
+ * of them. */
+void netpoll_tickets(struct pollwait *w, int n);
+int netpoll_waitany(struct pollwait *w, int n, const struct deadline *deadline);
 
-extern const struct pollbackend poll_epoll __attribute__((visibility("hidden")));
+/* netpoll_known: has anybody waited for fd since it was last forgotten? netpoll_busy: does
+ * somebody just now? Any context. */
+bool netpoll_known(int fd);
+bool netpoll_busy(int fd);
+
+/* netpoll_poke: there may be an event on fd: whoever waits for it tries again. */
+void netpoll_poke(int fd, enum polldir dir);
+
+/* netpoll_forget: fd is about to be closed or replaced: the waits for it alone end with
+ * -ESTALE, and moved in their struct.
+ * Returns  how many it ended. */
+int netpoll_forget(int fd, int moved);
 
 #endif

@@ -1,11 +1,11 @@
-/* The poller's backend on epoll, edge-triggered: a descriptor is added once, for both
- * directions, and no call is needed for a wait after that. */
+/* The poller's backend on epoll, edge-triggered: a descriptor is added once for each
+ * direction that somebody waits for, and no call is needed for a wait after that. */
 #include <linux/eventpoll.h>
 #include <linux/fcntl.h>
 
 #include "fault.h"
-#include "netpoll.h"
 #include "os.h"
+#include "poller.h"
 #include "sched.h"
 #include "syscall.h"
 
@@ -96,12 +96,20 @@ static int epoll_init(void)
 	return r;
 }
 
-static int epoll_add(int fd, uint64_t data)
+static int epoll_add(int fd, uint8_t dirs, bool known, uint64_t data)
 {
-	uint32_t events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+	static const uint32_t of_dir[2] = { EPOLLIN | EPOLLRDHUP | EPOLLPRI, EPOLLOUT };
+	uint32_t events = EPOLLET;
+	int r;
+
+	for (int dir = 0; dir < 2; dir++)
+		if (dirs >> dir & 1)
+			events |= of_dir[dir];
 	/* MOD tells whether (fd, open file) is there, and looks anew at its readiness. */
-	int r = ctl(EPOLL_CTL_MOD, fd, events, data);
-	return r == -ENOENT_ ? ctl(EPOLL_CTL_ADD, fd, events, data) : r;
+	r = ctl(known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, events, data);
+	if (r == (known ? -ENOENT_ : -EEXIST_))
+		r = ctl(known ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, fd, events, data);
+	return r;
 }
 
 static void epoll_forget(int fd)
@@ -183,7 +191,8 @@ static int epoll_wait_events(struct pollevent *to, int n, int64_t ns)
 			continue;
 		}
 		to[k].data = ev[i].data;
-		to[k].dir[POLL_READ] = (e & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
+		to[k].dir[POLL_READ] = (e & (EPOLLIN | EPOLLRDHUP | EPOLLPRI | EPOLLHUP |
+					     EPOLLERR)) != 0;
 		to[k].dir[POLL_WRITE] = (e & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0;
 		k++;
 	}

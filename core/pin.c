@@ -72,6 +72,12 @@ struct m *pin_slow(struct g *gp)
 		case GOFFP | GCLAIM:
 			claim_wait(gp, GOFFP);
 			break;
+		case GSYSCALL:
+		case GSYSCALL | GCLAIM:
+		case GSYSCALLNOP:
+			/* A library's function that was announced as a whole calls back. */
+			exitsyscall();
+			break;
 		default:
 			CHECK(GMP_G2, status == GRUNNING);
 		}
@@ -125,16 +131,19 @@ void entersyscall(void)
 	/* Release: pairs with the acquire of a taker's CAS: from here on the P may go. */
 	while (!cas_rel(&gp->status, GRUNNING, GSYSCALL)) {
 		uint32_t status = ld_acq(&gp->status);
-		if (status & GCLAIM)
-			claim_wait(gp, status & ~(uint32_t)GCLAIM);
-		else if (status == GOFFP && cas_rel(&gp->status, GOFFP, GSYSCALLNOP))
+		if (status == GOFFP && cas_rel(&gp->status, GOFFP, GSYSCALLNOP))
 			return;
+		if ((status & ~(uint32_t)GCLAIM) == GSYSCALL || status == GSYSCALLNOP)
+			/* Within one that was announced. */
+			exitsyscall();
+		else if (status & GCLAIM)
+			claim_wait(gp, status & ~(uint32_t)GCLAIM);
 		else
 			CHECK(GMP_G2, status == GRUNNING || status == GOFFP);
 	}
 }
 
-static void exitsyscall_slow(struct g *gp)
+static bool exitsyscall_slow(struct g *gp)
 {
 	struct m *mp = ld_rlx(&gp->m);
 
@@ -149,19 +158,41 @@ static void exitsyscall_slow(struct g *gp)
 			mp = ld_rlx(&gp->m);
 			count(mp->p, syscallslow);
 			unpin(gp);
-			return;
+			return true;
+		} else if (status == GSYSCALL) {
+			continue;
 		} else {
-			CHECK(GMP_G2, status == GSYSCALL);
+			/* It ended when something within it entered the core. */
+			status &= ~(uint32_t)GCLAIM;
+			CHECK(GMP_G2, status == GRUNNING || status == GOFFP);
+			return false;
 		}
 	}
+	return false;
 }
 
-void exitsyscall(void)
+bool exitsyscall(void)
 {
 	struct g *gp = getg();
 
 	/* Acquire: pairs with the release of a taker that looked and let go. Success means
 	 * that the P was never taken. */
 	if (unlikely(!cas_acq(&gp->status, GSYSCALL, GRUNNING)))
-		exitsyscall_slow(gp);
+		return exitsyscall_slow(gp);
+	return false;
+}
+
+struct g *core_vforking(void)
+{
+	struct g *gp = getg();
+
+	entersyscall();
+	setg(NULL);
+	return gp;
+}
+
+void core_vforked(struct g *gp)
+{
+	setg(gp);
+	exitsyscall();
 }

@@ -1,7 +1,7 @@
 /* Finding a G to run: findrunnable, stealing, spinning. The order of the steps is Go's
  * and each is a promise (facts: L1, L4, I5); "The delicate dance" in HACKING.md tells
  * the last ones as interleavings, tests/model/spin/dance.pml explores them. */
-#include "netpoll.h"
+#include "poller.h"
 #include "sched.h"
 #include "trace.h"
 
@@ -269,6 +269,7 @@ static bool poll_blocking(struct m *mp, struct g **gp, uint64_t until, bool was_
 		list.n--;
 		count_by(pp, pollready, (uint64_t)list.n + 1);
 		injectglist(mp, &list);
+		await_parked(first);
 		CHECK(GMP_G4, ld_acq(&first->status) == GWAITING);
 		st_rlx(&first->status, GRUNNABLE);
 		trace_ready(mp, first);
@@ -331,6 +332,7 @@ top:
 			list.n--;
 			count_by(pp, pollready, (uint64_t)list.n + 1);
 			injectglist(mp, &list);
+			await_parked(gp);
 			CHECK(GMP_G4, ld_acq(&gp->status) == GWAITING);
 			st_rlx(&gp->status, GRUNNABLE);
 			trace_ready(mp, gp);

@@ -5,7 +5,7 @@
  * It sleeps 20 µs while there is something to do, up to 10 ms when there is not, and
  * without end once every P has been idle for a while; whoever takes a P from the idle list
  * wakes it (plist.c). The claim by which it takes a P is told in HACKING.md. */
-#include "netpoll.h"
+#include "poller.h"
 #include "report.h"
 #include "sched.h"
 #include "trace.h"

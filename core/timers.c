@@ -1,7 +1,7 @@
 /* The heaps of timer.h. Owns their memory and timers.first, which others read without
  * the lock to learn whether a look is worth it. Runs nothing but wait_claim under a
  * heap's lock: what a timer wakes is readied after it. */
-#include "netpoll.h"
+#include "poller.h"
 #include "sched.h"
 
 enum {

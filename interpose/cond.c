@@ -79,7 +79,7 @@ static ATOMIC(uint32_t) *letgo(void *arg)
 	return mutex_letgo(l->m, &l->depth);
 }
 
-static int wait(pthread_cond_t *c, pthread_mutex_t *m, const struct deadline *deadline)
+static int private_wait(pthread_cond_t *c, pthread_mutex_t *m, const struct deadline *deadline)
 {
 	struct letgo l = { m, 0 };
 	struct thread *t = thread_self();
@@ -106,7 +106,7 @@ EXPORT int pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m)
 	if (!served())
 		return real_table.pthread_cond_wait(c, m);
 	if (!is_shared(c))
-		return wait(c, m, NULL);
+		return private_wait(c, m, NULL);
 	if (!thread_self())
 		return real_table.pthread_cond_wait(c, m);
 	entersyscall();
@@ -132,7 +132,7 @@ EXPORT int pthread_cond_clockwait(pthread_cond_t *c, pthread_mutex_t *m, clockid
 		return r;
 	}
 	r = deadline_of(&d, clock, until);
-	return r ? r : wait(c, m, &d);
+	return r ? r : private_wait(c, m, &d);
 }
 
 EXPORT int pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m,

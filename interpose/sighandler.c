@@ -41,7 +41,8 @@ static void run_handler(int sig, siginfo_t *info, void *uc)
 
 	if (t && !(ld_rlx(&actions[sig].flags) & SA_RESTART))
 		st_rlx(&t->norestart, true);
-
+	if (t && ld_rlx(&t->masked))
+		gnotify_self();
 	if (!handler)
 		return;
 	if (ld_rlx(&actions[sig].flags) & SA_SIGINFO) {

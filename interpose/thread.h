@@ -14,13 +14,17 @@
 #include "real.h"
 
 #define EXPORT __attribute__((visibility("default")))
+/* A second name of what this file defines. */
+#define SAME(name, as) extern __typeof__(as) name __attribute__((alias(#as), visibility("default")))
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
 /* The entry points, with the prototypes of the table. */
 #define CALL(type, name, params, args, road) type name params;
 #define ALIAS CALL
+#define PLAIN CALL
 #include "calls.def"
+#undef PLAIN
 #undef ALIAS
 #undef CALL
 
@@ -64,6 +68,7 @@ struct thread {
 	stack_t altstack; /* as the program set it */
 	ATOMIC(uint64_t) signals; /* sent while it was asleep */
 	ATOMIC(bool) norestart; /* a handler without SA_RESTART ran */
+	ATOMIC(bool) masked; /* in a call with a mask of its own, which any handler ends */
 	struct thread *next; /* of a free or reaping list */
 };
 

@@ -17,7 +17,9 @@ bool real_resolve(void)
 	at = dlsym(RTLD_NEXT, #name);                                                              \
 	memcpy(&real_table.name, &at, sizeof(at));
 #define ALIAS(...)
+#define PLAIN CALL
 #include "calls.def"
+#undef PLAIN
 #undef ALIAS
 #undef CALL
 	at = dlsym(RTLD_NEXT, "syscall");

@@ -3,19 +3,37 @@
 #ifndef HEDDLE_REAL_H
 #define HEDDLE_REAL_H
 
+#include <aio.h>
+#include <grp.h>
+#include <mqueue.h>
+#include <netdb.h>
+#include <poll.h>
 #include <pthread.h>
+#include <pwd.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/sem.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
 #include <threads.h>
 #include <time.h>
 #include <unistd.h>
 
 struct real {
 #define ALIAS(...)
+#define PLAIN CALL
 #define CALL(type, name, params, args, road) type(*name) params;
 #include "calls.def"
+#undef PLAIN
 #undef CALL
 #undef ALIAS
 	/* Written by hand (variadic, or the first of all). */

@@ -40,7 +40,7 @@ expect_empty "the core asks nothing of libc" "$(
 		comm -23 build/undefined - | grep -vE '^(_GLOBAL_OFFSET_TABLE_)$'
 )"
 expect_empty "interpose reaches into the core by its public headers only" "$(
-	grep -nE '#include "(gmp|sched|waitq|futexq|stats|lock|choose|netpoll)\.h"' -r interpose
+	grep -nE '#include "(gmp|sched|waitq|futexq|stats|lock|choose|poller)\.h"' -r interpose
 )"
 expect_empty "what is exported is what calls.def names" "$(
 	make -s build/libheddle.so >/dev/null || echo "it does not build"

@@ -288,7 +288,7 @@ static void bench_netpoll(void)
 	group_wait(&grp);
 	put_result(t0, BYTES);
 	for (int i = 0; i < 2; i++) {
-		netpoll_forget(pipes[i][0]);
+		netpoll_forget(pipes[i][0], -1);
 		close(pipes[i][0]);
 		close(pipes[i][1]);
 	}

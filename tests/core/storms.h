@@ -525,7 +525,7 @@ static void channel_writer(void *arg)
 	if (add_sc(&c->writers, (uint32_t)-1) == 1) {
 		/* With and without a word to the core. */
 		if (random_below(&seed, 2))
-			netpoll_forget(c->fd[1]);
+			netpoll_forget(c->fd[1], -1);
 		raw_close(c->fd[1]);
 	}
 	group_done(&c->group);
@@ -554,7 +554,7 @@ static void channel_g(void *arg)
 			go(channel_writer, c);
 		group_wait(&c->group);
 		if (random_below(&seed, 2))
-			netpoll_forget(c->fd[0]);
+			netpoll_forget(c->fd[0], -1);
 		raw_close(c->fd[0]);
 		EXPECT_EQ(ld_rlx(&c->sent), ld_rlx(&c->got));
 		EXPECT_EQ(ld_rlx(&c->sum_sent), ld_rlx(&c->sum_got));

@@ -5,6 +5,7 @@
  * A storm lasts half a second, or $HEDDLE_STRESS_SECONDS. */
 #include <stdlib.h>
 
+#include "poller.h"
 #include "storms.h"
 
 /* The caller runs; nothing else is there. */

@@ -1,0 +1,51 @@
+/* The poller as the scheduler sees it, and its backends. For those who wait: netpoll.h. */
+#ifndef HEDDLE_POLLER_H
+#define HEDDLE_POLLER_H
+
+#include "netpoll.h"
+
+struct glist;
+
+/* netpoll: the Gs that have become ready, GWAITING and claimed; waits for one or for
+ * netpoll_break up to ns (0: not at all, negative: without end). */
+struct glist netpoll(int64_t ns);
+
+/* netpoll_break: the M that blocks in netpoll, or the next one to do so, returns. */
+void netpoll_break(void);
+
+/* netpoll_verify: makes sure of up to n registrations that waits rely on. Not for sysmon,
+ * whose descriptors are not the program's. */
+void netpoll_verify(int n);
+bool netpoll_anywaiters(void);
+
+/* netpoll_anyunsure: waits rely on registrations that have not been made sure of since. */
+bool netpoll_anyunsure(void);
+
+/* netpoll_watchclock: from here on timers_clockset() is called when the real-time clock is
+ * set. Without the means for it, waits by that clock end late after it was set forward. */
+void netpoll_watchclock(void);
+
+/* ---- a backend: how the kernel is asked ---- */
+struct pollevent {
+	uint64_t data; /* as given to add */
+	bool dir[2];
+};
+
+struct pollbackend {
+	int (*init)(void); /* 0 or -errno */
+	/* add: report each new event on fd in these directions (1 << enum polldir), and one
+	 * now if it is ready, with data. Already there: only make sure of that; `known`: it
+	 * should be. 0 or -errno. */
+	int (*add)(int fd, uint8_t dirs, bool known, uint64_t data);
+	void (*forget)(int fd);
+	/* wait: up to n events; fewer, or 0, also after wake. */
+	int (*wait)(struct pollevent *ev, int n, int64_t ns);
+	void (*wake)(void);
+	void (*watchclock)(void);
+	/* forked: the descriptors are the parent's; the child's copies are closed. */
+	void (*forked)(void);
+};
+
+extern const struct pollbackend poll_epoll __attribute__((visibility("hidden")));
+
+#endif

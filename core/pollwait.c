@@ -1,0 +1,314 @@
+/* Who waits for which descriptors, and how a wait ends: by an event, in time, interrupted, or
+ * because the descriptor is forgotten. Next: netpoll.c. */
+#include "pollwait.h"
+
+#include "poller.h"
+#include "sched.h"
+
+enum {
+	EBADF_ = 9,
+	EINTR_ = 4,
+	ENOMEM_ = 12,
+	ESTALE_ = 116,
+	ETIMEDOUT_ = 110,
+};
+
+static ATOMIC(int32_t) nwaiters;
+
+bool netpoll_anywaiters(void)
+{
+	return ld_rlx(&nwaiters) > 0;
+}
+
+void pollwait_forked(void)
+{
+	st_rlx(&nwaiters, 0);
+}
+
+uint32_t netpoll_ticket(int fd, enum polldir dir)
+{
+	struct polldesc *pd = descof(fd, false);
+	/* Acquire: pairs with the store in collect(). */
+	return pd ? ld_acq(&pd->events[dir]) : 0;
+}
+
+/* Locks, of both: pd's. */
+static void link_wait(struct polldesc *pd, struct pollwait *w)
+{
+	struct pollwait *first = ld_rlx(&pd->first);
+
+	w->linked = true;
+	w->prev = NULL;
+	w->next = first;
+	if (first)
+		first->prev = w;
+	st_rlx(&pd->first, w);
+}
+
+static void unlink_wait(struct polldesc *pd, struct pollwait *w)
+{
+	w->linked = false;
+	if (w->prev)
+		w->prev->next = w->next;
+	else
+		st_rlx(&pd->first, w->next);
+	if (w->next)
+		w->next->prev = w->prev;
+}
+
+/* Locks: pd's. *added: the registration was made by this. */
+static int rely_on(struct polldesc *pd, uint8_t dirs, bool *added)
+{
+	int r;
+
+	*added = (dirs & ~ld_rlx(&pd->registered)) != 0;
+	if (!*added)
+		return 0;
+	dirs |= ld_rlx(&pd->registered);
+	r = poll_add(pd, dirs, ld_rlx(&pd->registered) != 0);
+	if (r == 0)
+		st_rlx(&pd->registered, dirs);
+	return r;
+}
+
+/* Ends the waits that these directions concern. Locks: pd's. */
+void poll_collect(struct polldesc *pd, uint8_t dirs, struct glist *list)
+{
+	struct pollwait *next;
+
+	/* Release: a caller with an older ticket, whose call came too early to see this
+	 * event, does not sleep. */
+	for (int dir = 0; dir < 2; dir++)
+		if (dirs >> dir & 1)
+			st_rel(&pd->events[dir], pd->events[dir] + 1);
+	for (struct pollwait *w = ld_rlx(&pd->first); w; w = next) {
+		struct g *gp = w->gp;
+		next = w->next;
+		if (!(w->dirs & dirs))
+			continue;
+		uint64_t seq = w->seq;
+		unlink_wait(pd, w);
+		if (!wait_claim(gp, seq, WAIT_READY))
+			continue;
+		gp->schedlink = list->head;
+		list->head = gp;
+		list->n++;
+	}
+}
+
+void netpoll_tickets(struct pollwait *w, int n)
+{
+	for (int i = 0; i < n; i++)
+		for (int dir = 0; dir < 2; dir++)
+			w[i].ticket[dir] = netpoll_ticket(w[i].fd, (enum polldir)dir);
+}
+
+static bool seen(const struct pollwait *w)
+{
+	for (int dir = 0; dir < 2; dir++)
+		if ((w->dirs >> dir & 1) && ld_rlx(&w->pd->events[dir]) != w->ticket[dir])
+			return true;
+	return false;
+}
+
+/* Sees to it that events on all of them are reported. 1: there was one already. */
+static int rely_on_all(struct pollwait *w, int n)
+{
+	for (int i = 0; i < n; i++) {
+		int r = 0;
+		w[i].linked = false;
+		w[i].pd = NULL;
+		if (w[i].fd < 0 && !w[i].alone)
+			continue;
+		w[i].pd = descof(w[i].fd, true);
+		if (!w[i].pd)
+			return w[i].fd < 0 ? -EBADF_ : -ENOMEM_;
+		lock(&w[i].pd->lock);
+		if (!seen(&w[i]))
+			r = rely_on(w[i].pd, w[i].dirs, &w[i].added);
+		if (r == 0)
+			r = seen(&w[i]);
+		unlock(&w[i].pd->lock);
+		if (r != 0)
+			return r;
+	}
+	return 0;
+}
+
+/* From the first link on the wait may be claimed: whoever does it waits until the G is
+ * parked (await_parked), which it will be without blocking before. */
+static void link_all(struct g *gp, struct pollwait *w, int n, uint64_t seq)
+{
+	for (int i = 0; i < n; i++) {
+		struct polldesc *pd = w[i].pd;
+		if (!pd)
+			continue;
+		w[i].gp = gp;
+		w[i].seq = seq;
+		lock(&pd->lock);
+		if (seen(&w[i])) {
+			/* Too late to sleep. Lost: somebody else ended it before. */
+			unlock(&pd->lock);
+			wait_claim(gp, seq, WAIT_OVER);
+			return;
+		}
+		link_wait(pd, &w[i]);
+		if (!w[i].added)
+			put_unsure(pd);
+		unlock(&pd->lock);
+	}
+}
+
+static void unlink_all(struct pollwait *w, int n)
+{
+	for (int i = 0; i < n; i++) {
+		if (!w[i].pd)
+			continue;
+		lock(&w[i].pd->lock);
+		if (w[i].linked)
+			unlink_wait(w[i].pd, &w[i]);
+		unlock(&w[i].pd->lock);
+	}
+}
+
+static int park_for(struct m *mp, struct g *gp, struct pollwait *w, int n,
+		    const struct deadline *deadline)
+{
+	uint64_t seq = wait_begin(gp);
+	enum waitresult how;
+	bool armed = false;
+
+	add_rlx(&nwaiters, 1);
+	link_all(gp, w, n, seq);
+	if (wait_result(gp) != WAIT_OVER && deadline) {
+		armed = timer_arm(mp, &gp->timer,
+				  timer_when(&gp->timer, deadline->clock, deadline->at), seq,
+				  gp) == 0;
+		if (!armed)
+			wait_claim(gp, seq, WAIT_NOMEM);
+	}
+	how = wait_result(gp);
+	if (how != WAIT_OVER && how != WAIT_NOMEM) {
+		bool write = n > 0 && !(w->dirs & 1 << POLL_READ);
+		st_rlx(&gp->waiton, (const void *)(uintptr_t)(n > 0 ? w->fd : -1));
+		park(mp, gp, NULL, NULL, write ? WAIT_WRITE : WAIT_READ);
+		how = wait_result(gp);
+	}
+	add_rlx(&nwaiters, -1);
+	/* What ended a wait for one has unlinked it. */
+	if (n > 1 || (how != WAIT_READY && how != WAIT_STALE))
+		unlink_all(w, n);
+	if (armed && how != WAIT_TIMEOUT)
+		timer_disarm(&gp->timer);
+	switch (how) {
+	case WAIT_TIMEOUT:
+		return -ETIMEDOUT_;
+	case WAIT_INTR:
+		return -EINTR_;
+	case WAIT_NOMEM:
+		return -ENOMEM_;
+	case WAIT_STALE:
+		return -ESTALE_;
+	default:
+		return 0;
+	}
+}
+
+int netpoll_waitany(struct pollwait *w, int n, const struct deadline *deadline)
+{
+	struct g *gp = getg();
+	struct m *mp = pin(gp);
+	int r = poll_bring_up();
+
+	if (r == 0)
+		r = rely_on_all(w, n);
+	if (r == 0)
+		r = park_for(mp, gp, w, n, deadline);
+	unpin(gp);
+	return r > 0 ? 0 : r;
+}
+
+int netpoll_wait(int fd, enum polldir dir, uint32_t ticket, const struct deadline *deadline)
+{
+	struct pollwait w = { .fd = fd, .dirs = (uint8_t)(1 << dir), .alone = true };
+
+	w.ticket[dir] = ticket;
+	return netpoll_waitany(&w, 1, deadline);
+}
+
+bool netpoll_known(int fd)
+{
+	struct polldesc *pd = descof(fd, false);
+
+	return pd && (ld_rlx(&pd->registered) != 0 || ld_rlx(&pd->first) != NULL);
+}
+
+bool netpoll_busy(int fd)
+{
+	struct polldesc *pd = descof(fd, false);
+
+	return pd && ld_rlx(&pd->first) != NULL;
+}
+
+void netpoll_poke(int fd, enum polldir dir)
+{
+	struct polldesc *pd = descof(fd, false);
+	struct glist list = { NULL, 0, NULL };
+	struct g *self = getg();
+	struct m *mp = enter(self);
+
+	if (pd) {
+		lock(&pd->lock);
+		poll_collect(pd, (uint8_t)(1 << dir), &list);
+		unlock(&pd->lock);
+	}
+	if (list.n == 1 && mp)
+		ready(mp, list.head);
+	else
+		injectglist(mp, &list);
+	outof(self);
+}
+
+int netpoll_forget(int fd, int moved)
+{
+	struct polldesc *pd = descof(fd, false);
+	struct glist list = { NULL, 0, NULL };
+	struct pollwait *next;
+	struct g *self;
+	struct m *mp;
+	int n;
+
+	if (!pd)
+		return 0;
+	self = getg();
+	mp = enter(self);
+	lock(&pd->lock);
+	if (ld_rlx(&pd->registered)) {
+		/* The registration would outlive the descriptor if the file has another. */
+		poll_backend->forget(fd);
+		st_rlx(&pd->registered, 0);
+	}
+	pd->generation++;
+	/* Who has a ticket and does not sleep yet tries again. */
+	for (int dir = 0; dir < 2; dir++)
+		st_rel(&pd->events[dir], pd->events[dir] + 1);
+	for (struct pollwait *w = ld_rlx(&pd->first); w; w = next) {
+		struct g *gp = w->gp;
+		next = w->next;
+		if (!w->alone)
+			continue;
+		uint64_t seq = w->seq;
+		w->moved = moved;
+		unlink_wait(pd, w);
+		if (!wait_claim(gp, seq, WAIT_STALE))
+			continue;
+		gp->schedlink = list.head;
+		list.head = gp;
+		list.n++;
+	}
+	unlock(&pd->lock);
+	n = list.n;
+	injectglist(mp, &list);
+	outof(self);
+	return n;
+}

@@ -1,0 +1,47 @@
+/* What netpoll.c and pollwait.c share: the struct that stands for a descriptor. */
+#ifndef HEDDLE_POLLWAIT_H
+#define HEDDLE_POLLWAIT_H
+
+#include "netpoll.h"
+#include "poller.h"
+#include "sched.h"
+
+struct polldesc {
+	struct mutex lock;
+	ATOMIC(uint32_t) events[2]; /* the tickets; written under lock */
+	uint32_t generation; /* under lock; events of an older one are stale */
+	ATOMIC(uint8_t)
+	registered; /* written under lock; for which directions, as far as we know */
+	ATOMIC(struct pollwait *) first; /* written under lock */
+	int32_t fd;
+	/* On the list of those to be made sure of: under its lock, in netpoll.c. */
+	struct polldesc *nextunsure;
+	bool unsure;
+} __attribute__((aligned(CACHE_LINE)));
+
+enum { POLL_BOTH = 1 << POLL_READ | 1 << POLL_WRITE };
+
+extern const struct pollbackend *const poll_backend __attribute__((visibility("hidden")));
+
+/* descof: fd's, or NULL. With make, the caller is pinned. */
+struct polldesc *descof(int fd, bool make);
+
+/* poll_bring_up: the backend. 0 or -errno. poll_add: the backend's add. Locks: pd's. */
+int poll_bring_up(void);
+static inline int poll_add(const struct polldesc *pd, uint8_t dirs, bool known)
+{
+	return poll_backend->add(pd->fd, dirs, known,
+				 (uint64_t)pd->generation << 32 | (uint32_t)pd->fd);
+}
+
+/* put_unsure: a wait relies on pd's registration, which may have been made long ago. With that
+ * wait linked, else it would be taken off again as one that nobody relies on. Locks: pd's. */
+void put_unsure(struct polldesc *pd);
+
+/* poll_collect: an event in these directions: the waits that it concerns, claimed, to *list.
+ * Locks: pd's. */
+void poll_collect(struct polldesc *pd, uint8_t dirs, struct glist *list);
+
+void pollwait_forked(void);
+
+#endif

@@ -1,0 +1,108 @@
+/* epoll_wait: the program's epoll is itself a descriptor that ours can watch. */
+#include "io.h"
+#include "poll.h"
+
+struct epoll_call {
+	int fd;
+	struct epoll_event *events;
+	int max;
+};
+
+static long epoll_look(const struct epoll_call *c)
+{
+	return arch_syscall4(SYS_epoll_wait, c->fd, (long)c->events, c->max, 0);
+}
+
+static long epoll_blocking(const struct epoll_call *c, const struct patience *p)
+{
+	uint64_t ms = p->forever ? 0 : (left_of(p) + 999999) / 1000000;
+	int timeout = p->forever ? -1 : ms > INT32_MAX ? INT32_MAX : (int)ms;
+	long r;
+
+	entersyscall();
+	r = arch_syscall4(SYS_epoll_wait, c->fd, (long)c->events, c->max, timeout);
+	exitsyscall();
+	return r;
+}
+
+static long epoll_for(struct epoll_call *c, const struct patience *p)
+{
+	struct pollwait w = { .fd = c->fd, .dirs = 1 << POLL_READ, .alone = true };
+	bool moved = false;
+	long r;
+
+	do {
+		netpoll_tickets(&w, 1);
+		r = epoll_look(c);
+		if (r != 0 || p->never)
+			break;
+		r = doze(&w, 1, p);
+		if (r == -ESTALE) {
+			if (moved)
+				standin_put(c->fd);
+			moved = w.moved >= 0;
+			w.fd = c->fd = w.moved;
+			r = moved ? 0 : -EBADF;
+		}
+	} while (r == 0);
+	if (r == -ETIMEDOUT)
+		r = 0;
+	else if (r < 0 && r != -EINTR && r != -EBADF && r != -EFAULT && r != -EINVAL)
+		r = epoll_blocking(c, p);
+	if (moved)
+		standin_put(c->fd);
+	return r;
+}
+
+EXPORT int epoll_wait(int fd, struct epoll_event *events, int max, int timeout)
+{
+	struct epoll_call c = { fd, events, max };
+	struct patience p;
+
+	if (!io_self())
+		return real_table.epoll_wait(fd, events, max, timeout);
+	cancel_point();
+	p = for_ms(timeout);
+	return (int)io_answer(epoll_for(&c, &p));
+}
+
+EXPORT int epoll_pwait(int fd, struct epoll_event *events, int max, int timeout,
+		       const sigset_t *set)
+{
+	struct epoll_call c = { fd, events, max };
+	struct patience p;
+	uint64_t before;
+	long r;
+
+	if (!io_self())
+		return real_table.epoll_pwait(fd, events, max, timeout, set);
+	cancel_point();
+	p = for_ms(timeout);
+	masked(set, &before);
+	r = epoll_for(&c, &p);
+	unmasked(set, &before);
+	return (int)io_answer(r);
+}
+
+/* epoll_pwait2 is of glibc 2.35. */
+EXPORT int epoll_pwait2(int fd, struct epoll_event *events, int max, const struct timespec *timeout,
+			const sigset_t *set)
+{
+	struct epoll_call c = { fd, events, max };
+	struct patience p;
+	uint64_t before;
+	long r;
+
+	if (!io_self())
+		return (int)io_answer(arch_syscall6(SYS_epoll_pwait2, fd, (long)events, max,
+						    (long)timeout, (long)set, 8));
+	cancel_point();
+	if (!for_timespec(&p, timeout)) {
+		errno = EINVAL;
+		return -1;
+	}
+	masked(set, &before);
+	r = epoll_for(&c, &p);
+	unmasked(set, &before);
+	return (int)io_answer(r);
+}

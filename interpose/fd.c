@@ -1,0 +1,425 @@
+/* The beliefs of fd.h, the stand-ins, and the calls that make, change and end descriptors.
+ * Owns the table of roads. Next: io.h, which goes by it. */
+#include "fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+
+#include "guard.h"
+#include "io.h"
+#include "os.h"
+
+struct fd fd_table[FD_MAX];
+
+/* Nobody set a time-out on a socket yet. */
+static ATOMIC(bool) any_timeouts;
+
+static bool option(int fd, int name, void *value, unsigned len)
+{
+	return arch_syscall6(SYS_getsockopt, fd, SOL_SOCKET, name, (long)value, (long)&len, 0) == 0;
+}
+
+void fd_timeouts(void)
+{
+	st_rlx(&any_timeouts, true);
+}
+
+uint64_t fd_timed(int fd, enum polldir dir)
+{
+	struct timeval t = { 0 };
+
+	if (!ld_rlx(&any_timeouts) ||
+	    !option(fd, dir == POLL_READ ? SO_RCVTIMEO : SO_SNDTIMEO, &t, sizeof(t)))
+		return 0;
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_usec * 1000;
+}
+
+static enum road road_of_socket(int fd, enum polldir dir)
+{
+	int type = 0, domain = 0, low = 1;
+	struct timeval t = { 0 };
+
+	if (!option(fd, SO_TYPE, &type, sizeof(type)) ||
+	    !option(fd, SO_DOMAIN, &domain, sizeof(domain)))
+		return ROAD_CALL;
+	/* Inherited, perhaps. */
+	for (int i = 0; i < 2; i++)
+		if (option(fd, i ? SO_RCVTIMEO : SO_SNDTIMEO, &t, sizeof(t)) &&
+		    (t.tv_sec || t.tv_usec))
+			fd_timeouts();
+	switch (domain) {
+	case AF_INET:
+	case AF_INET6:
+	case AF_NETLINK:
+		break;
+	case AF_UNIX:
+		/* A full queue at the other end is no matter of this one's readiness. */
+		if (type == SOCK_DGRAM && dir == POLL_WRITE)
+			return ROAD_CALL;
+		break;
+	default:
+		return ROAD_CALL;
+	}
+	/* Less than that is no reason to wake up; only a blocking call knows. */
+	if (dir == POLL_READ && option(fd, SO_RCVLOWAT, &low, sizeof(low)) && low > 1)
+		return ROAD_CALL;
+	/* write() ends a record there, and send() does not. */
+	return type == SOCK_STREAM || type == SOCK_DGRAM ? ROAD_SOCKET : ROAD_NOWAIT;
+}
+
+/* Devices without a poll of their own are always ready for both. */
+static enum road road_of_device(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN | POLLOUT };
+
+	arch_syscall3(SYS_poll, (long)&p, 1, 0);
+	return (p.revents & POLLIN) && (p.revents & POLLOUT) ? ROAD_CALL : ROAD_READY;
+}
+
+enum road fd_explore(int fd, enum polldir dir)
+{
+	struct stat st;
+	long flags = arch_syscall3(SYS_fcntl, fd, F_GETFL, 0);
+	enum road road = ROAD_CALL;
+
+	if (flags < 0 || arch_syscall3(SYS_fstat, fd, (long)&st, 0) < 0)
+		return ROAD_CALL;
+	if (!(flags & O_NONBLOCK)) {
+		switch (st.st_mode & S_IFMT) {
+		case S_IFSOCK:
+			road = road_of_socket(fd, dir);
+			break;
+		case S_IFIFO:
+		case 0: /* eventfd, timerfd and the like */
+			road = ROAD_NOWAIT;
+			break;
+		case S_IFCHR:
+			road = road_of_device(fd);
+			break;
+		}
+	}
+	fd_learn(fd, dir, road);
+	return road;
+}
+
+void fd_surprised(int fd)
+{
+	fd_renewed(fd);
+}
+
+void fd_renewed(int fd)
+{
+	int peer;
+
+	if ((unsigned)fd >= FD_MAX)
+		return;
+	fd_learn(fd, POLL_READ, ROAD_UNKNOWN);
+	fd_learn(fd, POLL_WRITE, ROAD_UNKNOWN);
+	fd_shared(fd);
+	peer = ld_rlx(&fd_table[fd].peer);
+	if (peer) {
+		st_rlx(&fd_table[peer - 1].peer, 0);
+		st_rlx(&fd_table[fd].peer, 0);
+	}
+}
+
+void fd_shared(int fd)
+{
+	if (fd_sole(fd))
+		st_rlx(&fd_table[fd].sole, false);
+}
+
+void fd_made(int fd, enum road road, bool nonblocking)
+{
+	fd_renewed(fd);
+	if ((unsigned)fd >= FD_MAX)
+		return;
+	if (nonblocking)
+		road = ROAD_CALL;
+	fd_learn(fd, POLL_READ, road);
+	fd_learn(fd, POLL_WRITE, road);
+	st_rlx(&fd_table[fd].sole, !nonblocking);
+}
+
+void fd_pair(const int fd[2], enum road road, bool nonblocking)
+{
+	for (int i = 0; i < 2; i++)
+		fd_made(fd[i], road, nonblocking);
+	if ((unsigned)fd[0] >= FD_MAX || (unsigned)fd[1] >= FD_MAX)
+		return;
+	st_rlx(&fd_table[fd[0]].peer, fd[1] + 1);
+	st_rlx(&fd_table[fd[1]].peer, fd[0] + 1);
+}
+
+void fd_accepted(int fd, int listener, bool nonblocking)
+{
+	/* A listener that is non-blocking itself says nothing of its kind. */
+	if (!nonblocking && fd_road(listener, POLL_READ) != ROAD_SOCKET)
+		fd_renewed(fd);
+	else
+		fd_made(fd, ROAD_SOCKET, nonblocking);
+}
+
+/* ---- stand-ins ---- */
+
+enum { STANDINS = 64 };
+
+static ATOMIC(uint32_t) guard;
+static struct {
+	int fd;
+	int users; /* 0: the place is free */
+} standins[STANDINS]; /* under guard */
+
+static void move_sleepers(int fd)
+{
+	/* Above what programs expect to see used. */
+	enum { HIGH = 900 };
+	long to = arch_syscall3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, HIGH);
+	int n, i;
+
+	if (to < 0)
+		to = arch_syscall3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 0);
+	guard_lock(&guard);
+	for (i = 0; i < STANDINS && standins[i].users; i++)
+		continue;
+	if (to >= 0 && i < STANDINS) {
+		fd_renewed((int)to);
+		standins[i].fd = (int)to;
+		/* Whom it wakes may be done with it at once, and waits for the guard. */
+		n = netpoll_forget(fd, (int)to);
+		standins[i].users = n;
+		if (n > 0)
+			to = -1;
+	} else {
+		netpoll_forget(fd, -1);
+	}
+	guard_unlock(&guard);
+	if (to >= 0)
+		arch_syscall3(SYS_close, to, 0, 0);
+}
+
+void standin_put(int fd)
+{
+	bool last = false;
+
+	guard_lock(&guard);
+	for (int i = 0; i < STANDINS; i++)
+		if (standins[i].users && standins[i].fd == fd)
+			last = --standins[i].users == 0;
+	guard_unlock(&guard);
+	if (!last)
+		return;
+	netpoll_forget(fd, -1);
+	arch_syscall3(SYS_close, fd, 0, 0);
+}
+
+void fd_closing(int fd)
+{
+	fd_renewed(fd);
+	if (!thread_self() || !netpoll_known(fd))
+		return;
+	if (netpoll_busy(fd))
+		move_sleepers(fd);
+	else
+		netpoll_forget(fd, -1);
+}
+
+/* ---- the calls ---- */
+
+EXPORT int close(int fd)
+{
+	long r;
+
+	if (!served())
+		return real_table.close(fd);
+	if (!io_self()) {
+		fd_renewed(fd);
+		return real_table.close(fd);
+	}
+	cancel_point();
+	fd_closing(fd);
+	/* It may block: a lingering socket, a file on a network. */
+	entersyscall();
+	r = arch_syscall3(SYS_close, fd, 0, 0);
+	exitsyscall();
+	return (int)io_answer(r);
+}
+
+EXPORT int socket(int domain, int type, int protocol)
+{
+	int fd = real_table.socket(domain, type, protocol);
+
+	if (served() && fd >= 0) {
+		bool plain = (domain == AF_INET || domain == AF_INET6) &&
+			     ((type & 15) == SOCK_STREAM || (type & 15) == SOCK_DGRAM);
+		fd_made(fd, plain ? ROAD_SOCKET : ROAD_UNKNOWN, type & SOCK_NONBLOCK);
+	}
+	return fd;
+}
+
+EXPORT int socketpair(int domain, int type, int protocol, int fd[2])
+{
+	int r = real_table.socketpair(domain, type, protocol, fd);
+
+	if (served() && r == 0)
+		fd_pair(fd, (type & 15) == SOCK_STREAM ? ROAD_SOCKET : ROAD_UNKNOWN,
+			type & SOCK_NONBLOCK);
+	return r;
+}
+
+EXPORT int pipe2(int fd[2], int flags)
+{
+	int r = real_table.pipe2(fd, flags);
+
+	if (served() && r == 0)
+		fd_pair(fd, ROAD_NOWAIT, flags & O_NONBLOCK);
+	return r;
+}
+
+EXPORT int pipe(int fd[2])
+{
+	return pipe2(fd, 0);
+}
+
+EXPORT int __pipe(int fd[2])
+{
+	return pipe2(fd, 0);
+}
+
+EXPORT int dup(int old)
+{
+	int fd = real_table.dup(old);
+
+	if (served() && fd >= 0) {
+		fd_shared(old);
+		fd_renewed(fd);
+	}
+	return fd;
+}
+
+/* The new number takes the place of an open one. */
+static void replacing(int old, int new)
+{
+	if (old != new &&arch_syscall3(SYS_fcntl, old, F_GETFD, 0) >= 0)
+		fd_closing(new);
+}
+
+EXPORT int dup2(int old, int new)
+{
+	if (served())
+		replacing(old, new);
+	return real_table.dup2(old, new);
+}
+
+EXPORT int __dup2(int old, int new)
+{
+	return dup2(old, new);
+}
+
+EXPORT int dup3(int old, int new, int flags)
+{
+	if (served() && (flags & ~O_CLOEXEC) == 0)
+		replacing(old, new);
+	return real_table.dup3(old, new, flags);
+}
+
+static void closing_range(unsigned lo, unsigned hi)
+{
+	for (unsigned fd = lo; fd <= hi && fd < FD_MAX; fd++)
+		fd_closing((int)fd);
+}
+
+EXPORT int close_range(unsigned lo, unsigned hi, int flags)
+{
+	if (io_self() && lo <= hi && !((unsigned)flags & CLOSE_RANGE_CLOEXEC))
+		closing_range(lo, hi);
+	return real_table.close_range(lo, hi, flags);
+}
+
+EXPORT void closefrom(int lo)
+{
+	if (io_self())
+		closing_range((unsigned)(lo > 0 ? lo : 0), FD_MAX);
+	real_table.closefrom(lo);
+}
+
+/* Every command takes one word at most. */
+static int control(int fd, int cmd, long arg)
+{
+	long r;
+
+	if (!served())
+		return real_table.fcntl(fd, cmd, arg);
+	switch (cmd) {
+	case F_SETLKW:
+	case F_OFD_SETLKW:
+		cancel_point();
+		if (io_self())
+			entersyscall();
+		r = arch_syscall3(SYS_fcntl, fd, cmd, arg);
+		if (io_self())
+			exitsyscall();
+		break;
+	case F_SETFL:
+		r = arch_syscall3(SYS_fcntl, fd, cmd, arg);
+		fd_renewed(fd);
+		break;
+	case F_DUPFD:
+	case F_DUPFD_CLOEXEC:
+		r = arch_syscall3(SYS_fcntl, fd, cmd, arg);
+		if (r >= 0) {
+			fd_shared(fd);
+			fd_renewed((int)r);
+		}
+		break;
+	default:
+		r = arch_syscall3(SYS_fcntl, fd, cmd, arg);
+	}
+	return (int)io_answer(r);
+}
+
+EXPORT int fcntl(int fd, int cmd, ...)
+{
+	va_list args;
+	long arg;
+
+	va_start(args, cmd);
+	arg = va_arg(args, long);
+	va_end(args);
+	/* The kernel's answer to F_GETOWN needs a second look, which is glibc's. */
+	if (cmd == F_GETOWN)
+		return real_table.fcntl(fd, cmd, arg);
+	return control(fd, cmd, arg);
+}
+
+EXPORT int ioctl(int fd, unsigned long request, ...)
+{
+	va_list args;
+	long arg, r;
+
+	va_start(args, request);
+	arg = va_arg(args, long);
+	va_end(args);
+	if (served() && request == FIONBIO)
+		fd_renewed(fd);
+	if (!io_self())
+		return (int)io_answer(arch_syscall3(SYS_ioctl, fd, (long)request, arg));
+	entersyscall();
+	r = arch_syscall3(SYS_ioctl, fd, (long)request, arg);
+	exitsyscall();
+	if (request == FIONBIO)
+		fd_renewed(fd);
+	return (int)io_answer(r);
+}
+
+SAME(__close, close);
+SAME(__fcntl, fcntl);
+SAME(fcntl64, fcntl);

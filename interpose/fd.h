@@ -1,0 +1,98 @@
+/* What is known of a descriptor: by which road a call on it goes that may block. It is never
+ * more than a belief, for a descriptor can be closed, replaced and changed behind our back
+ * and by other processes: each road finds out when it is the wrong one, and a call that goes
+ * the wrong road does the right thing, if at a higher price. */
+#ifndef HEDDLE_FD_H
+#define HEDDLE_FD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "atomic.h"
+#include "netpoll.h"
+
+enum road {
+	ROAD_UNKNOWN,
+	ROAD_CALL, /* announce the plain call: files, and what the program made non-blocking */
+	ROAD_SOCKET, /* the call with MSG_DONTWAIT, else park */
+	ROAD_NOWAIT, /* the call with RWF_NOWAIT, else park */
+	ROAD_READY, /* park until it is ready, then announce the plain call */
+};
+
+enum { FD_MAX = 1 << 20 };
+
+/* Of each descriptor: the road of either direction; whether it is ours alone: made here as a
+ * blocking one, never duplicated, so that nobody can have changed it in secret; and, in a pair
+ * that was made here, the other end. */
+struct fd {
+	ATOMIC(uint8_t) road[2];
+	ATOMIC(bool) sole;
+	ATOMIC(int32_t) peer; /* plus one; 0: none */
+};
+
+extern struct fd fd_table[FD_MAX] __attribute__((visibility("hidden")));
+
+/* fd_explore: finds out, by asking the kernel. */
+enum road fd_explore(int fd, enum polldir dir);
+
+static inline enum road fd_road(int fd, enum polldir dir)
+{
+	enum road road;
+
+	if ((unsigned)fd >= FD_MAX)
+		return ROAD_CALL;
+	road = (enum road)ld_rlx(&fd_table[fd].road[dir]);
+	return __builtin_expect(road != ROAD_UNKNOWN, 1) ? road : fd_explore(fd, dir);
+}
+
+static inline void fd_learn(int fd, enum polldir dir, enum road road)
+{
+	/* What is untouched stays so: the table is large. */
+	if ((unsigned)fd < FD_MAX && ld_rlx(&fd_table[fd].road[dir]) != (uint8_t)road)
+		st_rlx(&fd_table[fd].road[dir], (uint8_t)road);
+}
+
+/* fd_made: fd is new, of this road both ways, and ours alone if it blocks. fd_pair: the two
+ * ends, as fd_made. */
+void fd_made(int fd, enum road road, bool nonblocking);
+void fd_pair(const int fd[2], enum road road, bool nonblocking);
+
+/* fd_shared: it has a second number from here on. */
+void fd_shared(int fd);
+
+static inline bool fd_sole(int fd)
+{
+	return (unsigned)fd < FD_MAX && ld_rlx(&fd_table[fd].sole);
+}
+
+/* fd_moved: bytes have gone through fd: who waits at the other end, in the other direction,
+ * need not wait for the kernel's word. */
+static inline void fd_moved(int fd, enum polldir dir)
+{
+	int peer = (unsigned)fd < FD_MAX ? ld_rlx(&fd_table[fd].peer) : 0;
+
+	if (peer && netpoll_busy(peer - 1))
+		netpoll_poke(peer - 1, dir == POLL_READ ? POLL_WRITE : POLL_READ);
+}
+
+/* fd_renewed: fd is a new file, or was changed. */
+void fd_renewed(int fd);
+
+/* fd_accepted: fd came out of the listening socket. */
+void fd_accepted(int fd, int listener, bool nonblocking);
+
+/* fd_surprised: an announced call on it took long: it may not be what we believe. */
+void fd_surprised(int fd);
+
+/* fd_closing: fd is about to be closed or replaced. Who is asleep in a call on it goes on
+ * with the old file, as natively: a stand-in holds it for them, whose number they find in
+ * their pollwait. standin_put: the caller is done with it. */
+void fd_closing(int fd);
+void standin_put(int fd);
+
+/* fd_timed: how long a call may block (SO_RCVTIMEO, SO_SNDTIMEO), in ns; 0: for ever.
+ * fd_timeouts: some socket of the process may have one. */
+uint64_t fd_timed(int fd, enum polldir dir);
+void fd_timeouts(void);
+
+#endif

@@ -1,0 +1,122 @@
+/* The slow half of io.h: sleeping for a descriptor. */
+#include "io.h"
+
+#include <fcntl.h>
+#include <poll.h>
+
+#include "os.h"
+
+bool io_refused(struct io *io, long r)
+{
+	/* A socket no more, or not one yet. */
+	if (io->road == ROAD_SOCKET && r == -ENOTSOCK) {
+		fd_renewed(io->fd);
+		return fd_road(io->fd, io->dir) != ROAD_SOCKET;
+	}
+	/* Vectors go by RWF_NOWAIT on sockets, too, which older kernels refuse. */
+	if ((io->road == ROAD_NOWAIT || (io->road == ROAD_SOCKET && io->vector)) &&
+	    r == -EOPNOTSUPP) {
+		fd_learn(io->fd, io->dir, ROAD_READY);
+		return true;
+	}
+	return false;
+}
+
+long io_ready(const struct io *io)
+{
+	struct pollfd p = { .fd = io->fd, .events = io->dir == POLL_READ ? POLLIN : POLLOUT };
+	long r;
+
+	do
+		r = arch_syscall3(SYS_poll, (long)&p, 1, 0);
+	while (r == -EINTR);
+	/* POLLNVAL, too: the call will say so. */
+	return r;
+}
+
+/* May the call block at all, and how long? */
+static long ask(struct io *io)
+{
+	uint64_t span;
+
+	if (!fd_sole(io->fd)) {
+		long flags = arch_syscall3(SYS_fcntl, io->fd, F_GETFL, 0);
+		if (flags < 0)
+			return flags;
+		if (flags & O_NONBLOCK) {
+			fd_learn(io->fd, io->dir, ROAD_CALL);
+			return -EAGAIN;
+		}
+	}
+	io->asked = true;
+	span = fd_timed(io->fd, io->dir);
+	if (span != 0) {
+		io->timed = true;
+		io->deadline.clock = CLOCK_MONOTONIC;
+		io->deadline.at = nanotime() + span;
+	}
+	return 0;
+}
+
+/* The poller cannot watch it, or has no room: from here on it is left to the kernel. */
+static long leave_to_kernel(struct io *io)
+{
+	fd_learn(io->fd, io->dir, ROAD_CALL);
+	return 0;
+}
+
+long io_block(struct io *io)
+{
+	struct thread *t = thread_self();
+	struct pollwait w = { .fd = io->fd, .dirs = (uint8_t)(1 << io->dir), .alone = true };
+	long r = io->asked ? 0 : ask(io);
+
+	if (r < 0)
+		return r;
+	w.ticket[io->dir] = io->ticket;
+	st_rlx(&t->norestart, false);
+	cancel_begin();
+	r = netpoll_waitany(&w, 1, io->timed ? &io->deadline : NULL);
+	st_rlx(&t->interruptible, 0);
+	switch (r) {
+	case 0:
+		return 0;
+	case -ETIMEDOUT:
+		return -EAGAIN;
+	case -EINTR:
+		cancel_point();
+		/* signal(7): with a time-out the call is never restarted. */
+		return !io->timed && signals_restart() ? 0 : -EINTR;
+	case -ESTALE:
+		if (io->standin)
+			standin_put(io->fd);
+		io->standin = w.moved >= 0;
+		if (!io->standin)
+			return -EBADF;
+		io->fd = w.moved;
+		return 0;
+	default:
+		return leave_to_kernel(io);
+	}
+}
+
+void io_end_slow(struct io *io)
+{
+	standin_put(io->fd);
+	io->standin = false;
+}
+
+long io_wait(struct io *io)
+{
+	for (;;) {
+		long r;
+		if (io_road(io) == ROAD_CALL)
+			return 0;
+		r = io_ready(io);
+		if (r != 0)
+			return r < 0 ? r : 0;
+		r = io_block(io);
+		if (r < 0)
+			return r;
+	}
+}

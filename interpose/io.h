@@ -1,0 +1,139 @@
+/* Calls on descriptors that may block: try without blocking, sleep in the poller, try again.
+ * Where that cannot be had the call is announced and made as it is. The program's
+ * descriptors are not touched: not their O_NONBLOCK, not their position. */
+#ifndef HEDDLE_IO_H
+#define HEDDLE_IO_H
+
+#include <errno.h>
+#include <stddef.h>
+#include <sys/syscall.h>
+
+#include "fd.h"
+#include "futex.h"
+#include "netpoll.h"
+#include "syscall.h"
+#include "thread.h"
+
+struct io {
+	int fd;
+	enum polldir dir;
+	enum road road; /* of the last attempt */
+	uint32_t ticket;
+	bool asked; /* whether it may block; then deadline is known */
+	bool timed;
+	bool vector; /* buf is one, of n elements */
+	bool standin; /* fd stands for one that was closed meanwhile */
+	struct deadline deadline;
+	/* The call's: */
+	void *buf;
+	size_t n;
+	int flags;
+	void *addr;
+	void *addrlen;
+};
+
+/* One attempt: the result or -errno. */
+typedef long attempt(const struct io *io);
+
+/* io_block: after an attempt that found the call would block: sleeps until it may be tried
+ * again. Returns 0, or the -errno that the call is to give. A cancellation point. */
+long io_block(struct io *io);
+
+/* io_road: by which road this attempt goes; takes the ticket. */
+static inline enum road io_road(struct io *io)
+{
+	io->ticket = netpoll_ticket(io->fd, io->dir);
+	io->road = fd_road(io->fd, io->dir);
+	return io->road;
+}
+
+/* io_refused: was the attempt refused because the road was wrong? Then it is known now. */
+bool io_refused(struct io *io, long r);
+
+/* io_ready: 1 if fd is ready in its direction, else 0; -errno. */
+long io_ready(const struct io *io);
+
+/* io_end: what is to be done about an io that io_block may have slept for. */
+void io_end_slow(struct io *io);
+static inline void io_end(struct io *io)
+{
+	if (unlikely(io->standin))
+		io_end_slow(io);
+}
+
+/* io_announced: the plain call, which may block its kernel thread. */
+static inline long io_announced(struct io *io, attempt *call)
+{
+	long r;
+
+	entersyscall();
+	r = call(io);
+	if (unlikely(exitsyscall()))
+		fd_surprised(io->fd);
+	return r;
+}
+
+/* io_do: the call, by the roads that it has: sock on sockets, nowait where RWF_NOWAIT is
+ * known, call on all others. NULL: by waiting until it is ready. Partial results are the
+ * caller's business. */
+static inline __attribute__((always_inline)) long io_do(struct io *io, attempt *sock,
+							attempt *nowait, attempt *call)
+{
+	long r;
+
+	for (;;) {
+		attempt *try = NULL;
+		switch (io_road(io)) {
+		case ROAD_SOCKET:
+			try = sock;
+			break;
+		case ROAD_NOWAIT:
+			try = nowait;
+			break;
+		case ROAD_READY:
+			break;
+		default:
+			return io_announced(io, call);
+		}
+		if (try) {
+			r = try(io);
+			if (likely(r >= 0)) {
+				fd_moved(io->fd, io->dir);
+				return r;
+			}
+		} else {
+			r = io_ready(io);
+			if (r > 0)
+				return io_announced(io, call);
+			if (r == 0)
+				r = -EAGAIN;
+		}
+		if (r == -EAGAIN) {
+			r = io_block(io);
+			if (r < 0)
+				return r;
+		} else if (!io_refused(io, r)) {
+			return r;
+		}
+	}
+}
+
+/* io_self: the thread of whoever calls, if the call is ours to serve. */
+static inline struct thread *io_self(void)
+{
+	return likely(served()) ? thread_self() : NULL;
+}
+
+static inline long io_answer(long r)
+{
+	if (likely(r >= 0))
+		return r;
+	errno = (int)-r;
+	return -1;
+}
+
+/* io_wait: until the descriptor, which may be of any kind, is ready in its direction, if that
+ * can be waited for; for calls that are then announced. 0 or -errno. */
+long io_wait(struct io *io);
+
+#endif

@@ -1,0 +1,216 @@
+/* poll, and what it shares with select.c and epoll.c: look without waiting, park for an event
+ * on any of the descriptors, look again. What the poller cannot watch is left to the kernel,
+ * announced. */
+#include "poll.h"
+
+#include <string.h>
+
+#include "io.h"
+#include "os.h"
+
+/* ---- how long ---- */
+
+static struct patience for_ns(uint64_t ns)
+{
+	struct patience p = { .never = ns == 0 };
+
+	p.until.clock = CLOCK_MONOTONIC;
+	if (ns != 0) {
+		uint64_t now = nanotime();
+		p.until.at = ns > INT64_MAX - now ? INT64_MAX : now + ns;
+	}
+	return p;
+}
+
+struct patience for_ms(int ms)
+{
+	struct patience forever = { .forever = true };
+
+	return ms < 0 ? forever : for_ns((uint64_t)ms * 1000000);
+}
+
+bool for_timespec(struct patience *p, const struct timespec *t)
+{
+	struct patience forever = { .forever = true };
+
+	if (!t) {
+		*p = forever;
+		return true;
+	}
+	if (t->tv_sec < 0 || t->tv_nsec < 0 || t->tv_nsec >= NSEC)
+		return false;
+	*p = (uint64_t)t->tv_sec >= INT64_MAX / NSEC
+		     ? forever
+		     : for_ns((uint64_t)t->tv_sec * NSEC + (uint64_t)t->tv_nsec);
+	return true;
+}
+
+uint64_t left_of(const struct patience *p)
+{
+	uint64_t now = nanotime();
+
+	return p->until.at > now ? p->until.at - now : 0;
+}
+
+/* ---- the mask of pselect and kin ---- */
+
+void masked(const sigset_t *set, uint64_t *before)
+{
+	uint64_t mask;
+
+	if (!set)
+		return;
+	memcpy(&mask, set, sizeof(mask));
+	st_rlx(&thread_self()->masked, true);
+	gsigprocmask(SIG_SETMASK, &mask, before);
+}
+
+void unmasked(const sigset_t *set, const uint64_t *before)
+{
+	if (!set)
+		return;
+	st_rlx(&thread_self()->masked, false);
+	gsigprocmask(SIG_SETMASK, before, NULL);
+}
+
+/* ---- sleeping ---- */
+
+long doze(struct pollwait *w, int n, const struct patience *p)
+{
+	struct thread *t = thread_self();
+	long r;
+
+	cancel_begin();
+	r = netpoll_waitany(w, n, p->forever ? NULL : &p->until);
+	st_rlx(&t->interruptible, 0);
+	if (r == -EINTR)
+		cancel_point();
+	return r;
+}
+
+struct pollwait *room_for(struct pollwait *few, size_t n)
+{
+	struct pollwait *w = few;
+
+	if (n > FEW) {
+		w = os_reserve(n * sizeof(*w));
+		if (os_failed(w))
+			w = NULL;
+	}
+	return w;
+}
+
+void room_done(struct pollwait *w, const struct pollwait *few, size_t n)
+{
+	if (w && w != few)
+		os_release(w, n * sizeof(*w));
+}
+
+/* ---- poll ---- */
+
+static long look_poll(struct pollfd *fds, nfds_t n)
+{
+	return arch_syscall3(SYS_poll, (long)fds, (long)n, 0);
+}
+
+static void wait_for_pollfd(struct pollwait *w, const struct pollfd *fd)
+{
+	enum { READS = POLLIN | POLLPRI | POLLRDNORM | POLLRDBAND | POLLRDHUP };
+	enum { WRITES = POLLOUT | POLLWRNORM | POLLWRBAND };
+	uint8_t dirs = 0;
+
+	if (fd->events & READS)
+		dirs |= 1 << POLL_READ;
+	if (fd->events & WRITES)
+		dirs |= 1 << POLL_WRITE;
+	*w = (struct pollwait){ .fd = fd->fd, .dirs = dirs ? dirs : 1 << POLL_READ };
+}
+
+/* The fds have passed the kernel's eyes once. */
+static long sleep_poll(struct pollfd *fds, nfds_t n, const struct patience *p)
+{
+	struct pollwait few[FEW], *w = room_for(few, n);
+	long r;
+
+	if (!w)
+		return -ENOMEM;
+	for (nfds_t i = 0; i < n; i++)
+		wait_for_pollfd(&w[i], &fds[i]);
+	do {
+		netpoll_tickets(w, (int)n);
+		r = look_poll(fds, n);
+		if (r != 0)
+			break;
+		r = doze(w, (int)n, p);
+	} while (r == 0);
+	room_done(w, few, n);
+	return r;
+}
+
+static long poll_for(struct pollfd *fds, nfds_t n, const struct patience *p)
+{
+	long r = look_poll(fds, n);
+	struct timespec t;
+
+	if (r != 0 || p->never)
+		return r;
+	r = sleep_poll(fds, n, p);
+	if (r == -ETIMEDOUT)
+		return 0;
+	if (r >= 0 || r == -EINTR)
+		return r;
+	if (!p->forever) {
+		uint64_t left = left_of(p);
+		t.tv_sec = (time_t)(left / NSEC);
+		t.tv_nsec = (long)(left % NSEC);
+	}
+	entersyscall();
+	r = arch_syscall6(SYS_ppoll, (long)fds, (long)n, p->forever ? 0 : (long)&t, 0, 8, 0);
+	exitsyscall();
+	return r;
+}
+
+EXPORT int poll(struct pollfd *fds, nfds_t n, int timeout)
+{
+	struct patience p;
+
+	if (!io_self())
+		return real_table.poll(fds, n, timeout);
+	cancel_point();
+	p = for_ms(timeout);
+	return (int)io_answer(poll_for(fds, n, &p));
+}
+
+EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *set)
+{
+	struct patience p;
+	uint64_t before;
+	long r;
+
+	if (!io_self())
+		return real_table.ppoll(fds, n, timeout, set);
+	cancel_point();
+	if (!for_timespec(&p, timeout)) {
+		errno = EINVAL;
+		return -1;
+	}
+	masked(set, &before);
+	r = poll_for(fds, n, &p);
+	unmasked(set, &before);
+	return (int)io_answer(r);
+}
+
+EXPORT int __poll_chk(struct pollfd *fds, nfds_t n, int timeout, size_t room)
+{
+	return n > room / sizeof(*fds) ? real_table.__poll_chk(fds, n, timeout, room)
+				       : poll(fds, n, timeout);
+}
+
+EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
+		       const sigset_t *set, size_t room)
+{
+	return n > room / sizeof(*fds) ? real_table.__ppoll_chk(fds, n, timeout, set, room)
+				       : ppoll(fds, n, timeout, set);
+}
+
+SAME(__poll, poll);

@@ -1,0 +1,36 @@
+/* What poll, select and epoll_wait share. */
+#ifndef HEDDLE_POLL_H
+#define HEDDLE_POLL_H
+
+#include "futex.h"
+#include "netpoll.h"
+#include "thread.h"
+
+enum { NSEC = 1000000000, FEW = 16 };
+
+/* How long a call may wait. for_timespec: false for a time that is none. left_of: in ns, of one
+ * that has an end. */
+struct patience {
+	bool forever;
+	bool never; /* only a look */
+	struct deadline until;
+};
+struct patience for_ms(int ms);
+bool for_timespec(struct patience *p, const struct timespec *t);
+uint64_t left_of(const struct patience *p);
+
+/* The mask of pselect and kin; set may be NULL. A signal that it lets in ends the call, also one
+ * that came between the change and the sleep: from masked() to unmasked() every handler leaves
+ * word for the next wait. */
+void masked(const sigset_t *set, uint64_t *before);
+void unmasked(const sigset_t *set, const uint64_t *before);
+
+/* doze: sleeps for an event on any of them. 0: look again; -ETIMEDOUT, -EINTR, -ESTALE; other:
+ * the poller refuses. A cancellation point. */
+long doze(struct pollwait *w, int n, const struct patience *p);
+
+/* room_for: for n waits: few, which has FEW, or mapped; NULL without memory. */
+struct pollwait *room_for(struct pollwait *few, size_t n);
+void room_done(struct pollwait *w, const struct pollwait *few, size_t n);
+
+#endif

@@ -1,0 +1,348 @@
+/* Calls that only sockets know. */
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "io.h"
+
+/* ---- receiving ---- */
+
+static long recvfrom_attempt(const struct io *io)
+{
+	return arch_syscall6(SYS_recvfrom, io->fd, (long)io->buf, (long)io->n,
+			     io->flags | MSG_DONTWAIT, (long)io->addr, (long)io->addrlen);
+}
+
+static long recvfrom_call(const struct io *io)
+{
+	return arch_syscall6(SYS_recvfrom, io->fd, (long)io->buf, (long)io->n, io->flags,
+			     (long)io->addr, (long)io->addrlen);
+}
+
+static long recvmsg_attempt(const struct io *io)
+{
+	return arch_syscall3(SYS_recvmsg, io->fd, (long)io->buf, io->flags | MSG_DONTWAIT);
+}
+
+static long recvmsg_call(const struct io *io)
+{
+	return arch_syscall3(SYS_recvmsg, io->fd, (long)io->buf, io->flags);
+}
+
+/* These never block, or not for what the poller could see. */
+enum { NOT_FOR_US = MSG_DONTWAIT | MSG_OOB | MSG_ERRQUEUE | MSG_FASTOPEN };
+
+static long receive(struct io *io, attempt *try, attempt *call)
+{
+	long r;
+
+	cancel_point();
+	if (io->flags & NOT_FOR_US)
+		r = io_announced(io, call);
+	else if (io->flags & MSG_WAITALL)
+		/* How much is all, and whether it counts here, the kernel knows best. */
+		r = io_do(io, NULL, NULL, call);
+	else
+		r = io_do(io, try, try, call);
+	io_end(io);
+	return io_answer(r);
+}
+
+EXPORT ssize_t recvfrom(int fd, void *buf, size_t n, int flags, struct sockaddr *addr,
+			socklen_t *len)
+{
+	struct io io = { .fd = fd,
+			 .dir = POLL_READ,
+			 .buf = buf,
+			 .n = n,
+			 .flags = flags,
+			 .addr = addr,
+			 .addrlen = len };
+
+	if (!io_self())
+		return real_table.recvfrom(fd, buf, n, flags, addr, len);
+	return receive(&io, recvfrom_attempt, recvfrom_call);
+}
+
+EXPORT ssize_t recv(int fd, void *buf, size_t n, int flags)
+{
+	return recvfrom(fd, buf, n, flags, NULL, NULL);
+}
+
+EXPORT ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
+{
+	struct io io = { .fd = fd, .dir = POLL_READ, .buf = msg, .flags = flags };
+
+	if (!io_self())
+		return real_table.recvmsg(fd, msg, flags);
+	return receive(&io, recvmsg_attempt, recvmsg_call);
+}
+
+static bool is_span(const struct timespec *t)
+{
+	return t->tv_sec >= 0 && t->tv_nsec >= 0 && t->tv_nsec < 1000000000;
+}
+
+EXPORT int recvmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags, struct timespec *timeout)
+{
+	struct io io = { .fd = fd, .dir = POLL_READ };
+	long r = 0;
+
+	if (!io_self())
+		return real_table.recvmmsg(fd, msgs, n, flags, timeout);
+	cancel_point();
+	/* The time-out counts from the first message on; one that is none is refused at once. */
+	if (!(flags & NOT_FOR_US) && n > 0 && (!timeout || is_span(timeout)))
+		r = io_wait(&io);
+	if (r == 0) {
+		entersyscall();
+		r = arch_syscall6(SYS_recvmmsg, io.fd, (long)msgs, n, flags, (long)timeout, 0);
+		exitsyscall();
+	}
+	io_end(&io);
+	return (int)io_answer(r);
+}
+
+/* ---- sending ---- */
+
+static long sendto_attempt(const struct io *io)
+{
+	return arch_syscall6(SYS_sendto, io->fd, (long)io->buf, (long)io->n,
+			     io->flags | MSG_DONTWAIT, (long)io->addr, (long)io->addrlen);
+}
+
+static long sendto_call(const struct io *io)
+{
+	return arch_syscall6(SYS_sendto, io->fd, (long)io->buf, (long)io->n, io->flags,
+			     (long)io->addr, (long)io->addrlen);
+}
+
+static long sendmsg_attempt(const struct io *io)
+{
+	return arch_syscall3(SYS_sendmsg, io->fd, (long)io->buf, io->flags | MSG_DONTWAIT);
+}
+
+static long sendmsg_call(const struct io *io)
+{
+	return arch_syscall3(SYS_sendmsg, io->fd, (long)io->buf, io->flags);
+}
+
+/* After r of io->n bytes: the rest. A peer that goes away now ends the call early, without a
+ * signal. */
+static __attribute__((noinline)) long send_rest(struct io *io, long r)
+{
+	long done = r;
+
+	io->flags |= MSG_NOSIGNAL;
+	while (r > 0 && (size_t)r < io->n && io->road == ROAD_SOCKET) {
+		io->buf = (char *)io->buf + r;
+		io->n -= (size_t)r;
+		r = io_do(io, sendto_attempt, sendto_attempt, sendto_call);
+		if (r > 0)
+			done += r;
+	}
+	return done;
+}
+
+EXPORT ssize_t sendto(int fd, const void *buf, size_t n, int flags, const struct sockaddr *addr,
+		      socklen_t len)
+{
+	struct io io = { .fd = fd,
+			 .dir = POLL_WRITE,
+			 .buf = (void *)(uintptr_t)buf,
+			 .n = n,
+			 .flags = flags,
+			 .addr = (void *)(uintptr_t)addr,
+			 .addrlen = (void *)(uintptr_t)len };
+	long r;
+
+	if (!io_self())
+		return real_table.sendto(fd, buf, n, flags, addr, len);
+	cancel_point();
+	if (flags & NOT_FOR_US)
+		r = io_announced(&io, sendto_call);
+	else
+		r = io_do(&io, sendto_attempt, sendto_attempt, sendto_call);
+	if (r > 0 && (size_t)r < n && !(flags & NOT_FOR_US))
+		r = send_rest(&io, r);
+	io_end(&io);
+	return io_answer(r);
+}
+
+EXPORT ssize_t send(int fd, const void *buf, size_t n, int flags)
+{
+	return sendto(fd, buf, n, flags, NULL, 0);
+}
+
+static size_t length_of(const struct msghdr *msg)
+{
+	size_t sum = 0;
+
+	for (size_t i = 0; i < msg->msg_iovlen; i++)
+		sum += msg->msg_iov[i].iov_len;
+	return sum;
+}
+
+/* The rest of a message of which `sent` bytes are gone, and with them what came along. */
+static __attribute__((noinline)) long sendmsg_rest(struct io *io, long sent)
+{
+	const struct msghdr *msg = io->buf;
+	const struct iovec *v = msg->msg_iov;
+	size_t skip = (size_t)sent;
+
+	for (size_t i = 0; i < msg->msg_iovlen; i++, v++) {
+		struct io part = *io;
+		long r;
+		if (skip >= v->iov_len) {
+			skip -= v->iov_len;
+			continue;
+		}
+		part.buf = (char *)v->iov_base + skip;
+		part.n = v->iov_len - skip;
+		part.flags |= MSG_NOSIGNAL;
+		part.addr = NULL;
+		part.addrlen = NULL;
+		r = io_do(&part, sendto_attempt, sendto_attempt, sendto_call);
+		if (r > 0 && (size_t)r < part.n)
+			r = send_rest(&part, r);
+		io->standin = part.standin;
+		io->fd = part.fd;
+		if (r > 0)
+			sent += r;
+		if (r != (long)(v->iov_len - skip))
+			break;
+		skip = 0;
+	}
+	return sent;
+}
+
+EXPORT ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
+{
+	struct io io = {
+		.fd = fd, .dir = POLL_WRITE, .buf = (void *)(uintptr_t)msg, .flags = flags
+	};
+	long r;
+
+	if (!io_self())
+		return real_table.sendmsg(fd, msg, flags);
+	cancel_point();
+	if (flags & NOT_FOR_US)
+		r = io_announced(&io, sendmsg_call);
+	else
+		r = io_do(&io, sendmsg_attempt, sendmsg_attempt, sendmsg_call);
+	if (r > 0 && io.road == ROAD_SOCKET && (size_t)r < length_of(msg))
+		r = sendmsg_rest(&io, r);
+	io_end(&io);
+	return io_answer(r);
+}
+
+EXPORT int sendmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags)
+{
+	struct io io = { .fd = fd, .dir = POLL_WRITE };
+	long r = 0;
+
+	if (!io_self())
+		return real_table.sendmmsg(fd, msgs, n, flags);
+	cancel_point();
+	if (!(flags & NOT_FOR_US))
+		r = io_wait(&io);
+	if (r == 0) {
+		entersyscall();
+		r = arch_syscall4(SYS_sendmmsg, io.fd, (long)msgs, n, flags);
+		exitsyscall();
+	}
+	io_end(&io);
+	return (int)io_answer(r);
+}
+
+/* The file's end of it may block, too, and the socket's again once it has begun. */
+EXPORT ssize_t sendfile(int out, int in, off_t *at, size_t n)
+{
+	struct io io = { .fd = out, .dir = POLL_WRITE };
+	long r;
+
+	if (!io_self())
+		return real_table.sendfile(out, in, at, n);
+	r = io_wait(&io);
+	if (r == 0) {
+		entersyscall();
+		r = arch_syscall4(SYS_sendfile, io.fd, in, (long)at, (long)n);
+		exitsyscall();
+	}
+	io_end(&io);
+	return io_answer(r);
+}
+
+/* ---- connections ---- */
+
+static long accept_call(const struct io *io)
+{
+	return arch_syscall4(SYS_accept4, io->fd, (long)io->addr, (long)io->addrlen, io->flags);
+}
+
+EXPORT int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
+{
+	struct io io = { .fd = fd, .dir = POLL_READ, .addr = addr, .addrlen = len, .flags = flags };
+	long r;
+
+	if (!io_self())
+		return real_table.accept4(fd, addr, len, flags);
+	cancel_point();
+	r = io_do(&io, NULL, NULL, accept_call);
+	if (r >= 0)
+		fd_accepted((int)r, io.fd, flags & SOCK_NONBLOCK);
+	io_end(&io);
+	return (int)io_answer(r);
+}
+
+EXPORT int accept(int fd, struct sockaddr *addr, socklen_t *len)
+{
+	return io_self() ? accept4(fd, addr, len, 0) : real_table.accept(fd, addr, len);
+}
+
+/* Not of every kind of socket epoll hears it. */
+EXPORT int shutdown(int fd, int how)
+{
+	int r = real_table.shutdown(fd, how);
+
+	if (r == 0 && io_self() && netpoll_busy(fd)) {
+		netpoll_poke(fd, POLL_READ);
+		netpoll_poke(fd, POLL_WRITE);
+	}
+	return r;
+}
+
+/* What it says of the socket may change the road. */
+EXPORT int setsockopt(int fd, int level, int name, const void *value, socklen_t len)
+{
+	if (served() && level == SOL_SOCKET) {
+		switch (name) {
+		case SO_RCVTIMEO:
+		case SO_SNDTIMEO:
+			fd_timeouts();
+			break;
+		case SO_RCVLOWAT:
+			fd_renewed(fd);
+		}
+	}
+	return real_table.setsockopt(fd, level, name, value, len);
+}
+
+/* ---- the fortified names: the check is glibc's ---- */
+
+EXPORT ssize_t __recv_chk(int fd, void *buf, size_t n, size_t room, int flags)
+{
+	return n > room ? real_table.__recv_chk(fd, buf, n, room, flags) : recv(fd, buf, n, flags);
+}
+
+EXPORT ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t room, int flags,
+			      struct sockaddr *addr, socklen_t *len)
+{
+	return n > room ? real_table.__recvfrom_chk(fd, buf, n, room, flags, addr, len)
+			: recvfrom(fd, buf, n, flags, addr, len);
+}
+
+SAME(__send, send);
+SAME(sendfile64, sendfile);
