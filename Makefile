@@ -128,8 +128,17 @@ soak: $(call tests_of,debug) $(call tests_of,release)
 
 # ---- benchmarks ----
 
-.PHONY: bench bench-core
-bench: bench-core
+# Plain programs, which know nothing of heddle, natively and preloaded.
+# make bench ROWS="mutex pipe" RUNS=9: those rows only, so many runs of each.
+BENCH := $(patsubst %,$(BUILD)/bench/%,threads parked waits locks pipes echo compute process)
+$(BENCH): $(BUILD)/bench/%: tests/bench/%.c tests/bench/bench.c tests/bench/bench.h
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -g -O2 $(WARN) -D_GNU_SOURCE -o $@ $< tests/bench/bench.c -pthread
+
+.PHONY: bench bench-programs bench-core
+bench-programs: $(BENCH)
+bench: deps $(BUILD)/libheddle.so bench-programs
+	@RUNS=$(RUNS) python3 tests/bench/run.py $(BUILD) $(ROWS)
 bench-core: $(BUILD)/release/tests/bench/core_bench
 	@$(BUILD)/release/tests/bench/core_bench
 

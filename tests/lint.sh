@@ -54,6 +54,9 @@ for cc in gcc clang; do
 			build/lint-$cc/debug/libcore.a build/lint-$cc/notrace/libcore.a \
 			build/lint-$cc/libheddle.so build/lint-$cc/heddle 2>&1
 	)"
+	expect_empty "$cc compiles the programs of make bench without a word" "$(
+		make -s CC=$cc BUILD=build/lint-$cc bench-programs 2>&1
+	)"
 done
 for script in $(find tests bats .ci -name '*.sh' -o -path .ci/run 2>/dev/null); do
 	if bash -n "$script"; then ok; else not_ok "$script parses"; fi

@@ -1,0 +1,155 @@
+/* What the plain programs of `make bench` share: the command line, how long to measure, teams
+ * of threads. See bench.h. */
+#include "bench.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A measurement is long enough after ENOUGH ns; the next one aims at AIM. */
+enum { ENOUGH = 150 * 1000000, AIM = 200 * 1000000, TEAM_MAX = 1024 };
+
+uint64_t bench_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+void bench_wrong(const char *file, int line, const char *what)
+{
+	fprintf(stderr, "%s:%d: not so: %s (errno: %s)\n", file, line, what, strerror(errno));
+	_exit(1);
+}
+
+void bench_figure(double value, const char *unit)
+{
+	printf("%.6g %s\n", value, unit);
+	fflush(stdout);
+}
+
+void bench_spawn(pthread_t *thread, void *(*fn)(void *), void *arg)
+{
+	errno = pthread_create(thread, NULL, fn, arg);
+	MUST(errno == 0);
+}
+
+uint64_t bench_work(uint64_t n)
+{
+	uint64_t x = 1;
+
+	while (n-- > 0) {
+		x = x * 6364136223846793005 + 1442695040888963407;
+		__asm__ volatile("" : "+r"(x));
+	}
+	return x;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return x < y ? -1 : x > y;
+}
+
+uint64_t bench_median(uint64_t *v, unsigned n)
+{
+	qsort(v, n, sizeof(*v), by_value);
+	return v[n / 2];
+}
+
+static struct {
+	void (*fn)(unsigned i, uint64_t n);
+	uint64_t n;
+	pthread_barrier_t start;
+	struct {
+		pthread_t thread;
+		uint64_t from, to;
+	} member[TEAM_MAX];
+} team;
+
+static void *team_member(void *arg)
+{
+	unsigned i = (unsigned)(uintptr_t)arg;
+
+	pthread_barrier_wait(&team.start);
+	team.member[i].from = bench_now();
+	team.fn(i, team.n);
+	team.member[i].to = bench_now();
+	return arg;
+}
+
+/* Each takes its own times: when main gets to run is no part of the figure. */
+uint64_t bench_team(unsigned threads, void (*fn)(unsigned i, uint64_t n), uint64_t n)
+{
+	uint64_t from = UINT64_MAX, to = 0;
+
+	MUST(threads <= TEAM_MAX);
+	team.fn = fn;
+	team.n = n;
+	MUST(pthread_barrier_init(&team.start, NULL, threads) == 0);
+	for (uintptr_t i = 0; i < threads; i++)
+		bench_spawn(&team.member[i].thread, team_member, (void *)i);
+	for (uintptr_t i = 0; i < threads; i++) {
+		void *result;
+		MUST(pthread_join(team.member[i].thread, &result) == 0);
+		MUST(result == (void *)i);
+		if (team.member[i].from < from)
+			from = team.member[i].from;
+		if (team.member[i].to > to)
+			to = team.member[i].to;
+	}
+	pthread_barrier_destroy(&team.start);
+	return to - from;
+}
+
+static void *nothing(void *arg)
+{
+	return arg;
+}
+
+static void measure(const struct row *r)
+{
+	uint64_t multiple = r->multiple ? r->multiple : 1, n = multiple;
+
+	if (r->threaded) {
+		pthread_t t;
+		bench_spawn(&t, nothing, NULL);
+		MUST(pthread_join(t, NULL) == 0);
+	}
+	for (;;) {
+		uint64_t ns = r->timed(n);
+		double more;
+		if (ns >= ENOUGH) {
+			bench_figure((double)ns / (double)n, "ns");
+			return;
+		}
+		more = AIM / (double)(ns + 1);
+		if (more > 50)
+			more = 50;
+		n = (uint64_t)((double)n * more) / multiple * multiple + multiple;
+	}
+}
+
+int main(int argc, char **argv)
+{
+	for (const struct row *r = bench_rows; r->name; r++) {
+		if (argc < 2) {
+			puts(r->name);
+		} else if (strcmp(r->name, argv[1]) == 0) {
+			if (r->once)
+				r->once(argc - 2, argv + 2);
+			else
+				measure(r);
+			return 0;
+		}
+	}
+	if (argc < 2)
+		return 0;
+	fprintf(stderr, "%s: no such row: %s\n", argv[0], argv[1]);
+	return 2;
+}

@@ -1,0 +1,75 @@
+/* Blocking calls: a byte to and fro between two threads, a byte that is always there. */
+#include "bench.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* ends[me]: where I read, where I write. An operation is a round trip. */
+static struct {
+	int in, out;
+} ends[2];
+
+static void player(unsigned me, uint64_t n)
+{
+	for (uint64_t i = 0; i < n; i++) {
+		unsigned char c = (unsigned char)i;
+		if (me == 0)
+			MUST(write(ends[me].out, &c, 1) == 1);
+		MUST(read(ends[me].in, &c, 1) == 1);
+		MUST(c == (unsigned char)i);
+		if (me == 1)
+			MUST(write(ends[me].out, &c, 1) == 1);
+	}
+}
+
+static uint64_t pipe_pair(uint64_t n)
+{
+	int there[2], back[2];
+	uint64_t ns;
+
+	MUST(pipe(there) == 0 && pipe(back) == 0);
+	ends[0].in = back[0];
+	ends[0].out = there[1];
+	ends[1].in = there[0];
+	ends[1].out = back[1];
+	ns = bench_team(2, player, n);
+	for (int i = 0; i < 2; i++)
+		MUST(close(there[i]) == 0 && close(back[i]) == 0);
+	return ns;
+}
+
+static uint64_t socket_pair(uint64_t n)
+{
+	int s[2];
+	uint64_t ns;
+
+	MUST(socketpair(AF_UNIX, SOCK_STREAM, 0, s) == 0);
+	for (int i = 0; i < 2; i++)
+		ends[i].in = ends[i].out = s[i];
+	ns = bench_team(2, player, n);
+	MUST(close(s[0]) == 0 && close(s[1]) == 0);
+	return ns;
+}
+
+static uint64_t zero(uint64_t n)
+{
+	int fd = open("/dev/zero", O_RDONLY);
+	uint64_t t0 = bench_now();
+
+	MUST(fd >= 0);
+	for (uint64_t i = 0; i < n; i++) {
+		char c = 1;
+		MUST(read(fd, &c, 1) == 1 && c == 0);
+	}
+	t0 = bench_now() - t0;
+	close(fd);
+	return t0;
+}
+
+const struct row bench_rows[] = {
+	{ .name = "pipe", .timed = pipe_pair },
+	{ .name = "socketpair", .timed = socket_pair },
+	{ .name = "read-zero", .timed = zero, .threaded = true },
+	{ 0 },
+};

@@ -1,0 +1,67 @@
+/* Threads: creating and joining them, giving way among them. */
+#include "bench.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stddef.h>
+
+static void *same(void *arg)
+{
+	return arg;
+}
+
+static uint64_t create_join(uint64_t n)
+{
+	uint64_t t0 = bench_now();
+
+	for (uintptr_t i = 0; i < n; i++) {
+		pthread_t t;
+		void *result;
+		bench_spawn(&t, same, (void *)i);
+		MUST(pthread_join(t, &result) == 0 && result == (void *)i);
+	}
+	return bench_now() - t0;
+}
+
+enum { BATCH = 1000 };
+
+static uint64_t create_join_batch(uint64_t n)
+{
+	static pthread_t t[BATCH];
+	uint64_t t0 = bench_now();
+
+	for (uint64_t done = 0; done < n; done += BATCH) {
+		for (uintptr_t i = 0; i < BATCH; i++)
+			bench_spawn(&t[i], same, (void *)i);
+		for (uintptr_t i = 0; i < BATCH; i++) {
+			void *result;
+			MUST(pthread_join(t[i], &result) == 0 && result == (void *)i);
+		}
+	}
+	return bench_now() - t0;
+}
+
+static void yielder(unsigned i, uint64_t n)
+{
+	(void)i;
+	while (n-- > 0)
+		MUST(sched_yield() == 0);
+}
+
+static uint64_t yield_2(uint64_t n)
+{
+	return bench_team(2, yielder, n / 2);
+}
+
+static uint64_t yield_100(uint64_t n)
+{
+	return bench_team(100, yielder, n / 100);
+}
+
+const struct row bench_rows[] = {
+	{ .name = "create-join", .timed = create_join },
+	{ .name = "create-join-1000", .timed = create_join_batch, .multiple = BATCH },
+	{ .name = "yield-2", .timed = yield_2, .multiple = 2 },
+	{ .name = "yield-100", .timed = yield_100, .multiple = 100 },
+	{ 0 },
+};
