@@ -1,0 +1,60 @@
+#!/usr/bin/env bats
+# The benchmark tells failures: a figure is only as good as the run that gave it.
+load common
+
+setup() { mkdir -p "$work/bench"; }
+
+# pretend BODY: the program `pipes`, and a run of one of its rows.
+pretend() {
+	printf '#!/bin/sh\n%s\n' "$1" >"$work/bench/pipes"
+	chmod +x "$work/bench/pipes"
+	cp "$heddle" "$work/" 2>/dev/null || true
+	run env RUNS="${2:-1}" python3 "$top/tests/bench/run.py" "$work" read-zero
+}
+
+@test "a row gives medians, ratios and the range of the runs" {
+	pretend "n=\$(cat $work/n 2>/dev/null || echo 0); echo \$((n + 1)) >$work/n
+		case \${GOMAXPROCS:-0} in 0) echo 100 ns;; 1) echo 50 ns;; 2) echo \$((n * 100)) ns;; esac" 3
+	[ "$status" -eq 0 ]
+	[[ $output =~ read-zero\ +ns\ +100\ +50\.0\ +2\.00\ +500\ +0\.20\ +0/0/120 ]]
+	[[ $output == *"slower than native:"*"read-zero"*"P=2 0.20"* ]]
+	python3 -c '
+import sys
+null = None
+b = eval(open(sys.argv[1]).read())
+assert b["rows"][0]["P=2"]["runs"] == [200.0, 500.0, 800.0]' "$work/bench.json"
+}
+
+@test "a program that fails, fails its row" {
+	pretend 'echo 100 ns; [ "$GOMAXPROCS" != 2 ] || { echo wrong >&2; exit 3; }'
+	[ "$status" -eq 1 ]
+	[[ $output == *"FAILED P=2: exit status 3: wrong"*"repeat: LD_PRELOAD="* ]]
+}
+
+@test "one that is killed, too" {
+	pretend '[ "$GOMAXPROCS" != 1 ] || kill -SEGV $$; echo 100 ns'
+	[ "$status" -eq 1 ]
+	[[ $output == *"FAILED P=1: killed by signal 11"* ]]
+}
+
+@test "one that does not end, too" {
+	sed 's/seconds=20/seconds=1/' "$top/tests/bench/run.py" >"$work/run.py"
+	printf '#!/bin/sh\necho 100 ns\n[ "$GOMAXPROCS" != 1 ] || sleep 100\n' >"$work/bench/pipes"
+	chmod +x "$work/bench/pipes"
+	cp "$heddle" "$work/"
+	run env RUNS=2 python3 "$work/run.py" "$work" read-zero
+	[ "$status" -eq 1 ]
+	[[ $output == *"FAILED P=1: not at its end after 1 s"* ]]
+}
+
+@test "heddle that is not there makes no row" {
+	heddle=/nowhere pretend 'echo 100 ns'
+	[ "$status" -eq 1 ]
+	[[ $output == *"FAILED P=1: says: "*"cannot be preloaded"* ]]
+}
+
+@test "a row that does not exist is an error" {
+	run python3 "$top/tests/bench/run.py" "$work" no-such-row
+	[ "$status" -eq 1 ]
+	[[ $output == *"no row or program is called no-such-row"* ]]
+}
