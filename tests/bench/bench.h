@@ -13,8 +13,8 @@
 
 struct row {
 	const char *name;
-	/* Does n operations, says in how many ns. Called with ever more until that is long
-	 * enough to measure; the last call counts, those before it warm up. */
+	/* Does n operations, says in how many ns. Called with ever more, to find how many make a
+	 * measurement; the last call counts, those before it warm up. */
 	uint64_t (*timed)(uint64_t n);
 	uint64_t multiple; /* n is a multiple of it; 0: of 1 */
 	/* Or: measures by itself and calls bench_figure. */
