@@ -314,7 +314,7 @@ def main():
     bench = Bench(sys.argv[1], int(runs))
     about = machine()
     print(f"{about['cpus']} cpus ({about['model']}), Linux {about['kernel']}; "
-          f"medians of {runs} runs; a ratio above 1: heddle is better\n")
+          f"medians of {runs} run{'s' * (runs != '1')}; a ratio above 1: heddle is better\n")
     print(LINE.format("row", "unit", "native", "P=1", "ratio", "P=2", "ratio", "spread %"))
     start = time.monotonic()
     for row in ROWS:
