@@ -51,6 +51,7 @@ int core_init(const struct core_config *config)
 		return -EALREADY_;
 	own = *config;
 	osinit();
+	st_rlx(&sched.nobarrier, !os_membarrier());
 	debug_init(own.debuglevel);
 	sched.seed = own.seed ? own.seed : os_clock(CLOCK_REAL);
 	sched.maxmcount = own.maxmcount ? own.maxmcount : MAX_MS;

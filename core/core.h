@@ -107,10 +107,15 @@ struct g *gof(uintptr_t fsbase);
 int32_t gtid(const struct g *gp);
 
 /* gnotify: has core_config.sigdue called on gp, as soon as it runs; ends its wait, if it is
- * in one. gnotify_self: the same for a handler that found SIGPLACE_CORE on a G.
- * Context  any but a handler; a handler. */
+ * in one. Context: any but a handler. gnotify_self: the same for the running G, in a handler:
+ * the wait that it is about to begin ends at once. */
 void gnotify(struct g *gp);
 void gnotify_self(void);
+
+/* gmute: no signal that finds the running G in the core is for it from here on; it is about to
+ * end. geach: the G after gp of all there are or were, NULL for the first; NULL after the last. */
+void gmute(void);
+struct g *geach(struct g *gp);
 
 /* gmask: the signal mask of the caller. gsigprocmask: rt_sigprocmask for the running G;
  * returns 0 or -errno. */

@@ -385,6 +385,11 @@ void *ghost_of(const struct g *gp)
 	return gp->host;
 }
 
+struct g *geach(struct g *gp)
+{
+	return gp ? gp->alllink : ld_acq(&sched.allg);
+}
+
 struct g *gof(uintptr_t fsbase)
 {
 	return ld_rlx(tls_wordof(fsbase));

@@ -216,6 +216,7 @@ struct sched {
 	ATOMIC(struct p **) allp; /* MAX_PROCS pointers; filled in order, never freed */
 	ATOMIC(bool) latency; /* keep waitsince and runnablesince */
 	bool up; /* schedinit is through */
+	ATOMIC(bool) nobarrier; /* the kernel refuses membarrier; fixed at the start */
 
 	ATOMIC(int32_t) npidle __attribute__((aligned(CACHE_LINE)));
 	ATOMIC(int32_t) nmspinning;

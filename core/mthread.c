@@ -21,6 +21,7 @@ static struct {
 	struct note note;
 	ATOMIC(struct m *) wanted; /* linked by schedlink; each has its nextp */
 	ATOMIC(bool) signalled; /* core_sigdefer was called */
+	ATOMIC(uint64_t) accepts; /* signals that it is to let in */
 } starter;
 
 /* The mapping of an M: guard, g0's stack, guard, signal stack, thread block, the struct. */
@@ -159,10 +160,16 @@ static void clone_m(struct m *mp)
 
 static void starter_main(void *arg)
 {
+	uint64_t accepts = 0;
+
 	setg(arg);
 	for (;;) {
 		struct m *mp;
 
+		if (ld_acq(&starter.accepts) != accepts) {
+			accepts = ld_acq(&starter.accepts);
+			os_sigmask(~accepts);
+		}
 		notesleep(&starter.note);
 		noteclear(&starter.note);
 		if (xchg_sc(&starter.signalled, false) && config->signalled)
@@ -186,6 +193,12 @@ void sigdue(void)
 void core_sigdefer(void)
 {
 	st_sc(&starter.signalled, true);
+	notewakeup(&starter.note);
+}
+
+void core_sigaccept(uint64_t set)
+{
+	st_sc(&starter.accepts, set);
 	notewakeup(&starter.note);
 }
 
@@ -247,6 +260,7 @@ void mcreate(struct m *mp)
 void mthread_forked(void)
 {
 	starter.m = NULL;
+	st_rlx(&starter.accepts, 0);
 	noteclear(&starter.note);
 	st_rlx(&starter.wanted, NULL);
 }

@@ -84,25 +84,38 @@ struct m *pin_slow(struct g *gp)
 	}
 }
 
-void unpin(struct g *gp)
+/* A signal came while the G was in the core, and could do nothing. */
+static void unpin_missed(struct g *gp)
 {
-	struct m *mp = ld_rlx(&gp->m);
+	struct m *mp;
 
-	/* Signal 32 came while we were in the core and could do nothing; or another did. */
-	if (unlikely(ld_rlx(&mp->preemptmissed))) {
+	do {
+		mp = pin(gp);
 		st_rlx(&mp->preemptmissed, false);
 		if (ld_rlx(&mp->preempttick) == ld_rlx(&mp->p->schedtick) + 1) {
 			count(mp->p, preempts);
 			leave(mp, gp, POST_PREEMPT, NULL, NULL);
+			mp = ld_rlx(&gp->m);
 		}
-		if (xchg_acq(&gp->sigdue, false)) {
-			st_rel(&gp->status, GRUNNING);
-			sigdue();
-			return;
-		}
-	}
+		st_rel(&gp->status, GRUNNING);
+		compiler_barrier();
+	} while (ld_rlx(&mp->preemptmissed));
+	if (xchg_acq(&gp->sigdue, false))
+		sigdue();
+}
+
+void unpin(struct g *gp)
+{
+	struct m *mp = ld_rlx(&gp->m);
+
 	/* Release: pairs with the acquire of a taker's CAS; it sees the P as we left it. */
 	st_rel(&gp->status, GRUNNING);
+	/* Then the look: a handler that comes before the store leaves its mark, one that comes
+	 * after it finds GRUNNING and acts. If the G was carried to another M in between, the
+	 * mark is another's, who loses nothing. */
+	compiler_barrier();
+	if (unlikely(ld_rlx(&mp->preemptmissed)))
+		unpin_missed(gp);
 }
 
 struct m *enter(struct g *self)

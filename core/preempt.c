@@ -98,7 +98,7 @@ static void comeback(void *arg)
 	/* They stay pending, with all signals blocked, until the frame's mask lets them in. */
 	if (unlikely(ld_rlx(&gp->sigdue)) && xchg_acq(&gp->sigdue, false))
 		sigdue();
-	arch_sigrebind(save, mp->sigstack, SIG_STACK);
+	arch_sigrebind((void *)save->uc, mp->sigstack, SIG_STACK);
 	/* All signals are blocked (switch_to) until the frame is gone. */
 	mp->sigmask = arch_sigmaskof((const void *)save->uc);
 	/* The buffer must stay ours until the kernel has read it. As this M's spare it does:
@@ -210,13 +210,6 @@ enum sigplace core_sigplace(void)
 	}
 }
 
-bool gself_in_core(void)
-{
-	struct g *gp = getg();
-
-	return gp && !on_g0(gp) && ld_rlx(&gp->status) == GPINNED;
-}
-
 bool preemptone(struct p *pp)
 {
 	struct m *mp = ld_acq(&pp->m);
@@ -274,6 +267,12 @@ void preempt_minit(struct m *mp)
 
 	if (enabled)
 		arch_syscall3(__NR_sigaltstack, (long)&stack, 0, 0);
+}
+
+void preempt_rebind(struct m *mp, void *uc)
+{
+	if (enabled)
+		arch_sigrebind(uc, mp->sigstack, SIG_STACK);
 }
 
 void preempt_undo(void)

@@ -21,8 +21,22 @@ enum sigplace {
 /* core_sigplace: where did the signal find this kernel thread? */
 enum sigplace core_sigplace(void);
 
-/* gself_in_core: true if SIGPLACE_CORE is a G in the core, not a scheduler's stack. */
-bool gself_in_core(void);
+/* core_sigtake: in SIGPLACE_CORE: the G, of the one that is left here and the one that is to
+ * run here, that does not block sig; NULL if both do. It gets core_config.sigdue. */
+struct g *core_sigtake(int sig);
+
+/* core_sigbegin .. core_sigend: about a handler of the program's on a G, which may be put to
+ * sleep and go on on another M. The embedder's own, around it, blocks every signal.
+ * core_sigbegin: mask is the handler's, from here on; ends the announced call of one that was
+ *          found in it. Returns the G's mask before.
+ * core_sigend: readies the frame at uc for the M that the G runs on now; the embedder's handler
+ *          must return next. mask is the G's from then on; call: it goes back into its call. */
+uint64_t core_sigbegin(uint64_t mask);
+void core_sigend(void *uc, uint64_t mask, bool call);
+
+/* core_sigaccept: a kernel thread of the core's lets in these signals, where no M does: all Gs
+ * that do not block them may be parked. It finds SIGPLACE_CORE. */
+void core_sigaccept(uint64_t set);
 
 /* core_sigdefer: has core_config.signalled called soon, elsewhere. Any context. */
 void core_sigdefer(void);

@@ -119,6 +119,9 @@ void await_parked(struct g *gp);
  * Context  pinned or g0, with a P. Order: see goready in core.h. */
 void ready(struct m *mp, struct g *gp);
 
+/* interrupt: gointerrupt for a caller that is pinned or on g0; mp has a P or is NULL. */
+bool interrupt(struct m *mp, struct g *gp);
+
 /* injectready: ready for those who hold no P: sysmon, foreign threads, a g0 without one. */
 void injectready(struct g *gp);
 
@@ -291,6 +294,9 @@ void sigsave_free(struct sigsave *save);
 
 /* preempt_minit: the signal stack of mp's kernel thread, which calls this. */
 void preempt_minit(struct m *mp);
+
+/* preempt_rebind: the frame at uc, of a handler, is to end on mp. */
+void preempt_rebind(struct m *mp, void *uc);
 
 /* preempt_undo: takes preempt_init and the caller's preempt_minit back. */
 void preempt_undo(void);

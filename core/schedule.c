@@ -178,6 +178,8 @@ void finish_switch(struct m *mp)
 		 * this store itself publishes the wait. */
 		st_rel(&gp->status, GWAITING);
 		count(mp->p, parks);
+		if (unlikely(ld_rlx(&sched.nobarrier)))
+			add_sc(&gp->wait, 0); /* a fence: see gnotify */
 		if (fn && !fn(gp, arg)) {
 			st_rlx(&gp->status, GRUNNABLE);
 			/* g0 may have been given one to pass on already (picknext). */
@@ -186,6 +188,10 @@ void finish_switch(struct m *mp)
 			else
 				runqput(mp->p, gp, true);
 			wakep(mp);
+		} else if (unlikely(ld_rlx(&gp->sigdue))) {
+			/* gnotify came before it could find the wait. If this one is over
+			 * already, the G's next may end instead, as by any signal. */
+			interrupt(mp, gp);
 		}
 		break;
 	case POST_GOSCHED:

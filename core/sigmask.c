@@ -1,26 +1,93 @@
-/* The signal mask that the program sets. Each G has its own; an M's is changed on a switch
- * only when two Gs in a row differ, so both must hear of a change. */
+/* The signal mask that the program sets, and which G a signal is for. Each G has a mask of its
+ * own; an M's is changed on a switch only when two Gs in a row differ, so both must hear of a
+ * change: by a call, or because a handler begins or ends. */
 #include "core.h"
+#include "preempt.h"
 #include "sched.h"
+#include "sigsave.h"
 #include "sleep.h"
 #include "syscall.h"
 
+enum { SIG_SETMASK_ = 2 };
+
+/* No G parks over a notice:
+ *   it: begins a wait            we: sigdue = true
+ *       parks                        a barrier in every thread
+ *       looks at sigdue              look at its wait
+ * and one of the two ends the wait. It looks again when it is resumed, in comeback() too. */
 void gnotify(struct g *gp)
 {
 	st_sc(&gp->sigdue, true);
+	os_membarrier();
 	gointerrupt(gp);
 }
 
 void gnotify_self(void)
 {
 	struct g *gp = getg();
-	struct m *mp = ld_rlx(&gp->m);
 
 	st_rlx(&gp->sigdue, true);
-	/* unpin sees to it; or, if it was left in between, the next to be unpinned here finds
-	 * nothing, and this G looks when it runs again. */
-	if (mp)
-		st_rlx(&mp->preemptmissed, true);
+	st_rlx(&ld_rlx(&gp->m)->preemptmissed, true);
+}
+
+void gmute(void)
+{
+	getg()->sigmask = ~(uint64_t)0;
+}
+
+static bool takes(const struct g *gp, uint64_t bit)
+{
+	return gp && !on_g0(gp) && (gp->sigmask & bit) == 0;
+}
+
+struct g *core_sigtake(int sig)
+{
+	struct g *self = getg(), *gp;
+	uint64_t bit = (uint64_t)1 << (sig - 1);
+	struct m *mp = ld_rlx(&self->m);
+
+	if (!mp)
+		return NULL;
+	gp = ld_rlx(&mp->curg);
+	if (!takes(gp, bit))
+		gp = self;
+	if (!takes(gp, bit))
+		return NULL;
+	/* One that is parking sees it in finish_switch, on this M; another when it is resumed
+	 * or unpinned. */
+	st_rlx(&gp->sigdue, true);
+	st_rlx(&mp->preemptmissed, true);
+	return gp;
+}
+
+/* All signals are blocked, here and in core_sigend, but for the time between the two; so no
+ * other handler, nor a preemption, comes between our words and the kernel's. */
+uint64_t core_sigbegin(uint64_t mask)
+{
+	struct g *gp = getg();
+	uint64_t before = gp->sigmask;
+	bool call = core_sigplace() == SIGPLACE_CALL;
+
+	gp->sigmask = mask;
+	ld_rlx(&gp->m)->sigmask = ~(uint64_t)0;
+	if (call)
+		exitsyscall();
+	gsigprocmask(SIG_SETMASK_, &mask, NULL);
+	return before;
+}
+
+void core_sigend(void *uc, uint64_t mask, bool call)
+{
+	struct g *gp = getg();
+	struct m *mp;
+
+	os_sigmask(~(uint64_t)0);
+	if (call)
+		entersyscall();
+	mp = ld_rlx(&gp->m);
+	gp->sigmask = mask;
+	mp->sigmask = arch_sigmaskof(uc);
+	preempt_rebind(mp, uc);
 }
 
 uint64_t gmask(void)
@@ -41,7 +108,7 @@ uint64_t gmask_of(const struct g *gp)
 
 int gsigprocmask(int how, const uint64_t *set, uint64_t *old)
 {
-	enum { BLOCK, UNBLOCK, SETMASK };
+	enum { BLOCK, UNBLOCK };
 	struct g *gp = getg();
 	struct m *mp = pin(gp);
 	uint64_t before = 0;

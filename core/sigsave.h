@@ -36,9 +36,9 @@ uintptr_t arch_sigsp(const void *uc);
 /* arch_sigmaskof: the signal mask that the kernel installs when that frame ends. */
 uint64_t arch_sigmaskof(const void *uc);
 
-/* arch_sigrebind: writes the kernel thread's signal stack into a saved frame. The mask in
+/* arch_sigrebind: writes the kernel thread's signal stack into a frame. The mask in
  * it stays: it is the G's, and a handler of the program's may have been running. */
-void arch_sigrebind(struct sigsave *save, void *sigstack, size_t len);
+void arch_sigrebind(void *uc, void *sigstack, size_t len);
 
 /* arch_sigreturn: ends the frame at uc; *status becomes GRUNNING as the last thing done in
  * user space. arch_sigreturn_end is the address behind it. */

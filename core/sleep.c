@@ -33,23 +33,28 @@ int gosleep(int clock, uint64_t at)
 	return how == WAIT_INTR ? -EINTR_ : how == WAIT_NOMEM ? -ENOMEM_ : 0;
 }
 
+bool interrupt(struct m *mp, struct g *gp)
+{
+	uint64_t word = ld_acq(&gp->wait);
+
+	if ((word & ((1u << WAIT_BITS) - 1)) != WAIT_PENDING ||
+	    !wait_claim(gp, word >> WAIT_BITS, WAIT_INTR))
+		return false;
+	if (mp)
+		ready(mp, gp);
+	else
+		injectready(gp);
+	return true;
+}
+
 bool gointerrupt(struct g *gp)
 {
 	struct g *self = getg();
-	struct m *mp;
-	uint64_t word = ld_acq(&gp->wait);
 	bool won;
 
-	if ((word & ((1u << WAIT_BITS) - 1)) != WAIT_PENDING)
+	if (wait_result(gp) != WAIT_PENDING)
 		return false;
-	mp = enter(self);
-	won = wait_claim(gp, word >> WAIT_BITS, WAIT_INTR);
-	if (won) {
-		if (mp)
-			ready(mp, gp);
-		else
-			injectready(gp);
-	}
+	won = interrupt(enter(self), gp);
 	outof(self);
 	return won;
 }

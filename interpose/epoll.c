@@ -78,7 +78,7 @@ EXPORT int epoll_pwait(int fd, struct epoll_event *events, int max, int timeout,
 		return real_table.epoll_pwait(fd, events, max, timeout, set);
 	cancel_point();
 	p = for_ms(timeout);
-	masked(set, &before);
+	masked(set, &p, &before);
 	r = epoll_for(&c, &p);
 	unmasked(set, &before);
 	return (int)io_answer(r);
@@ -101,7 +101,7 @@ EXPORT int epoll_pwait2(int fd, struct epoll_event *events, int max, const struc
 		errno = EINVAL;
 		return -1;
 	}
-	masked(set, &before);
+	masked(set, &p, &before);
 	r = epoll_for(&c, &p);
 	unmasked(set, &before);
 	return (int)io_answer(r);

@@ -69,12 +69,14 @@ long io_block(struct io *io)
 {
 	struct thread *t = thread_self();
 	struct pollwait w = { .fd = io->fd, .dirs = (uint8_t)(1 << io->dir), .alone = true };
+	uint32_t handled, stopped;
 	long r = io->asked ? 0 : ask(io);
 
 	if (r < 0)
 		return r;
 	w.ticket[io->dir] = io->ticket;
-	st_rlx(&t->norestart, false);
+	handled = ld_rlx(&t->handled);
+	stopped = ld_rlx(&t->stopped);
 	cancel_begin();
 	r = netpoll_waitany(&w, 1, io->timed ? &io->deadline : NULL);
 	st_rlx(&t->interruptible, 0);
@@ -86,7 +88,10 @@ long io_block(struct io *io)
 	case -EINTR:
 		cancel_point();
 		/* signal(7): with a time-out the call is never restarted. */
-		return !io->timed && signals_restart() ? 0 : -EINTR;
+		return ld_rlx(&t->stopped) == stopped &&
+				       (!io->timed || ld_rlx(&t->handled) == handled)
+			       ? 0
+			       : -EINTR;
 	case -ESTALE:
 		if (io->standin)
 			standin_put(io->fd);

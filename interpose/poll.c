@@ -54,14 +54,18 @@ uint64_t left_of(const struct patience *p)
 
 /* ---- the mask of pselect and kin ---- */
 
-void masked(const sigset_t *set, uint64_t *before)
+void masked(const sigset_t *set, struct patience *p, uint64_t *before)
 {
+	struct thread *t = thread_self();
 	uint64_t mask;
 
 	if (!set)
 		return;
 	memcpy(&mask, set, sizeof(mask));
-	st_rlx(&thread_self()->masked, true);
+	p->masked = true;
+	p->handled = ld_rlx(&t->handled);
+	st_rlx(&t->masked, true);
+	compiler_barrier();
 	gsigprocmask(SIG_SETMASK, &mask, before);
 }
 
@@ -78,14 +82,18 @@ void unmasked(const sigset_t *set, const uint64_t *before)
 long doze(struct pollwait *w, int n, const struct patience *p)
 {
 	struct thread *t = thread_self();
+	uint32_t handled = p->masked ? p->handled : ld_rlx(&t->handled);
 	long r;
 
+	if (ld_rlx(&t->handled) != handled)
+		return -EINTR;
 	cancel_begin();
 	r = netpoll_waitany(w, n, p->forever ? NULL : &p->until);
 	st_rlx(&t->interruptible, 0);
-	if (r == -EINTR)
-		cancel_point();
-	return r;
+	if (r != -EINTR)
+		return r;
+	cancel_point();
+	return ld_rlx(&t->handled) != handled ? -EINTR : 0;
 }
 
 struct pollwait *room_for(struct pollwait *few, size_t n)
@@ -194,7 +202,7 @@ EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, c
 		errno = EINVAL;
 		return -1;
 	}
-	masked(set, &before);
+	masked(set, &p, &before);
 	r = poll_for(fds, n, &p);
 	unmasked(set, &before);
 	return (int)io_answer(r);

@@ -13,6 +13,8 @@ enum { NSEC = 1000000000, FEW = 16 };
 struct patience {
 	bool forever;
 	bool never; /* only a look */
+	bool masked; /* any handler since masked() ends the call; there had been so many */
+	uint32_t handled;
 	struct deadline until;
 };
 struct patience for_ms(int ms);
@@ -22,7 +24,7 @@ uint64_t left_of(const struct patience *p);
 /* The mask of pselect and kin; set may be NULL. A signal that it lets in ends the call, also one
  * that came between the change and the sleep: from masked() to unmasked() every handler leaves
  * word for the next wait. */
-void masked(const sigset_t *set, uint64_t *before);
+void masked(const sigset_t *set, struct patience *p, uint64_t *before);
 void unmasked(const sigset_t *set, const uint64_t *before);
 
 /* doze: sleeps for an event on any of them. 0: look again; -ETIMEDOUT, -EINTR, -ESTALE; other:

@@ -36,6 +36,8 @@ static bool try_take(struct sem *s, uint64_t waiters)
 
 static int take_slow(struct sem *s, const struct deadline *deadline)
 {
+	struct thread *t = thread_self();
+	uint32_t stopped = t ? ld_rlx(&t->stopped) : 0;
 	int r;
 
 	cancel_begin();
@@ -46,7 +48,7 @@ static int take_slow(struct sem *s, const struct deadline *deadline)
 			break;
 		}
 		r = futex_wait(LOW(s), 0, (uint32_t)FUTEX_ANY, deadline, 0);
-		if (r == -EINTR && !(cancel_pending() || !signals_restart()))
+		if (r == -EINTR && t && !cancel_pending() && ld_rlx(&t->stopped) == stopped)
 			continue;
 		if (r == -ETIMEDOUT || r == -EINTR) {
 			add_sc(&s->data, -WAITER);

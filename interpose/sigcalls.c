@@ -1,11 +1,11 @@
-/* Signals as far as a thread's own state goes: masks, alternate stacks, and a plain
- * pthread_kill. */
+/* Signals as far as a thread's own state goes: masks, alternate stacks, what is pending for
+ * it and waiting for that, and a plain pthread_kill. */
 #include <errno.h>
 #include <string.h>
 #include <sys/syscall.h>
 
 #include "os.h"
-#include "sleep.h"
+#include "signals.h"
 #include "syscall.h"
 #include "thread.h"
 
@@ -21,6 +21,10 @@ static int mask(int how, const sigset_t *set, sigset_t *old)
 		want &= ~((uint64_t)RESERVED << FIRST_RESERVED);
 	}
 	r = gsigprocmask(how, set ? &want : NULL, &before);
+	if (r == 0 && set) {
+		signals_open(gmask());
+		signals_unblocked();
+	}
 	if (r == 0 && old)
 		memcpy(old, &before, sizeof(before));
 	return -r;
@@ -88,8 +92,6 @@ EXPORT int kill(pid_t pid, int sig)
 EXPORT int pthread_kill(pthread_t thread, int sig)
 {
 	struct thread *t = served() ? thread_of(thread) : NULL;
-	pid_t pid = getpid();
-	int32_t tid;
 
 	if (!t)
 		return real_table.pthread_kill(thread, sig);
@@ -97,15 +99,127 @@ EXPORT int pthread_kill(pthread_t thread, int sig)
 		return EINVAL;
 	if (sig == 0 || (ld_acq(&t->life) & FINISHED))
 		return 0;
-	tid = t == thread_self() ? os_gettid() : gtid(t->gp);
-	if (tid != 0)
-		return (int)-arch_syscall3(SYS_tgkill, pid, tid, sig);
-	/* Asleep or queued: its handler runs as it does. */
-	or_sc(&t->signals, (uint64_t)1 << (sig - 1));
-	gnotify(t->gp);
-	/* It may have begun to run before it could see that. */
-	tid = gtid(t->gp);
-	if (tid != 0 && (and_sc(&t->signals, ~((uint64_t)1 << (sig - 1))) >> (sig - 1) & 1))
-		return (int)-arch_syscall3(SYS_tgkill, pid, tid, sig);
+	if (t == thread_self() && !(gmask() & signal_bit(sig)))
+		return (int)-arch_syscall3(SYS_tgkill, getpid(), os_gettid(), sig);
+	signal_thread(t, sig);
 	return 0;
+}
+
+/* ---- pending signals ---- */
+
+EXPORT int sigpending(sigset_t *set)
+{
+	struct thread *t = served() ? thread_self() : NULL;
+	uint64_t more;
+	int r = real_table.sigpending(set);
+
+	if (!t || r != 0)
+		return r;
+	more = ld_acq(&t->signals) | signals_held();
+	for (int sig = 1; sig < SIGNALS; sig++)
+		if ((more & signal_bit(sig)) && (gmask() & signal_bit(sig)))
+			sigaddset(set, sig);
+	return 0;
+}
+
+/* One of those in set that are pending here; 0: none. */
+static int take_pending(struct thread *t, uint64_t set, siginfo_t *info)
+{
+	uint64_t held = signals_held(), mine = ld_sc(&t->signals);
+
+	for (int sig = 1; sig < SIGNALS; sig++) {
+		uint64_t bit = signal_bit(sig);
+		if (!(set & bit))
+			continue;
+		if ((mine & bit) && signal_claim(t, sig, info))
+			return sig;
+		if ((held & bit) && signal_unhold(sig)) {
+			*info = *signal_info(sig);
+			return sig;
+		}
+	}
+	return 0;
+}
+
+EXPORT int sigtimedwait(const sigset_t *set, siginfo_t *info, const struct timespec *time)
+{
+	struct thread *t = served() ? thread_self() : NULL;
+	siginfo_t mine;
+	uint64_t want;
+	int r;
+
+	if (!t)
+		return real_table.sigtimedwait(set, info, time);
+	memcpy(&want, set, sizeof(want));
+	/* First said, then looked: who sends does the reverse. */
+	st_sc(&t->awaits, want);
+	r = take_pending(t, want, &mine);
+	if (r == 0) {
+		entersyscall();
+		r = real_table.sigtimedwait(set, &mine, time);
+		st_sc(&t->awaits, 0);
+		exitsyscall();
+	}
+	st_sc(&t->awaits, 0);
+	if (r > 0 && info)
+		*info = mine;
+	return r;
+}
+
+EXPORT int sigwaitinfo(const sigset_t *set, siginfo_t *info)
+{
+	return served() && thread_self() ? sigtimedwait(set, info, NULL)
+					 : real_table.sigwaitinfo(set, info);
+}
+
+EXPORT int sigwait(const sigset_t *set, int *sig)
+{
+	int r;
+
+	if (!served() || !thread_self())
+		return real_table.sigwait(set, sig);
+	do
+		r = sigtimedwait(set, NULL, NULL);
+	while (r < 0 && errno == EINTR);
+	if (r < 0)
+		return errno;
+	*sig = r;
+	return 0;
+}
+
+/* ---- jumps ---- */
+
+/* Out of a handler, as a rule: the mask comes with the jump, and past pthread_sigmask. */
+static void jump_mask(const struct __jmp_buf_tag *env)
+{
+	uint64_t mask;
+
+	if (!env->__mask_was_saved || !served() || !thread_self())
+		return;
+	memcpy(&mask, &env->__saved_mask, sizeof(mask));
+	gsigprocmask(SIG_SETMASK, &mask, NULL);
+}
+
+EXPORT void siglongjmp(sigjmp_buf env, int value)
+{
+	jump_mask(env);
+	real_table.siglongjmp(env, value);
+	__builtin_unreachable();
+}
+
+EXPORT void longjmp(jmp_buf env, int value)
+{
+	siglongjmp(env, value);
+}
+
+EXPORT void _longjmp(jmp_buf env, int value)
+{
+	siglongjmp(env, value);
+}
+
+EXPORT void __longjmp_chk(jmp_buf env, int value)
+{
+	jump_mask(env);
+	real_table.__longjmp_chk(env, value);
+	__builtin_unreachable();
 }

@@ -1,21 +1,16 @@
 /* Where the program's handlers run. Ours stands before each: if the signal finds a G in the
  * program's code its handler runs there and then. If it finds the scheduler, on a stack and
- * a thread block that are none of the program's, the signal is put off to a thread kept
- * for that; whichever thread the kernel picked, it was the process that was meant.
+ * a thread block that are none of the program's, a G that is on its way into or out of the
+ * core takes it when it has left it; else sigroute.c finds another thread.
  * Owns the table of handlers. Refuses SIG_DFL and SIG_IGN, which are the kernel's. */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/syscall.h>
 
-#include "futex.h"
 #include "os.h"
 #include "preempt.h"
-#include "sleep.h"
-#include "syscall.h"
+#include "signals.h"
 #include "thread.h"
-
-enum { SIGNALS = 65 };
 
 typedef void plain(int);
 typedef void full(int, siginfo_t *, void *);
@@ -24,25 +19,14 @@ typedef void full(int, siginfo_t *, void *);
 static struct action {
 	ATOMIC(plain *) handler;
 	ATOMIC(uint32_t) flags;
+	ATOMIC(uint64_t) mask;
 } actions[SIGNALS];
-
-/* Put off: one of each number, as pending signals are, and what came with it. */
-static struct {
-	ATOMIC(uint64_t) set;
-	siginfo_t info[SIGNALS];
-	ATOMIC(uint32_t) wake; /* futex word of the thread that runs them */
-} off;
 
 static void run_handler(int sig, siginfo_t *info, void *uc)
 {
 	plain *handler = ld_acq(&actions[sig].handler);
-	struct thread *t = thread_self();
 	full *fn;
 
-	if (t && !(ld_rlx(&actions[sig].flags) & SA_RESTART))
-		st_rlx(&t->norestart, true);
-	if (t && ld_rlx(&t->masked))
-		gnotify_self();
 	if (!handler)
 		return;
 	if (ld_rlx(&actions[sig].flags) & SA_SIGINFO) {
@@ -53,107 +37,63 @@ static void run_handler(int sig, siginfo_t *info, void *uc)
 	}
 }
 
+static uint64_t mask_in(const ucontext_t *uc)
+{
+	uint64_t mask;
+
+	memcpy(&mask, &uc->uc_sigmask, sizeof(mask));
+	return mask;
+}
+
+/* The mask while the handler of sig runs that interrupted *uc. */
+static uint64_t handler_mask(int sig, const ucontext_t *uc)
+{
+	uint64_t mask = mask_in(uc) | ld_rlx(&actions[sig].mask);
+
+	return ld_rlx(&actions[sig].flags) & SA_NODEFER ? mask : mask | signal_bit(sig);
+}
+
+/* On a G, in the program's code or in an announced call. */
+static void handle(int sig, siginfo_t *info, ucontext_t *uc, bool call)
+{
+	struct thread *t = thread_self();
+	uint64_t before, interrupted = mask_in(uc), after;
+
+	before = core_sigbegin(handler_mask(sig, uc));
+	run_handler(sig, info, uc);
+	st_rlx(&t->handled, ld_rlx(&t->handled) + 1);
+	if (!(ld_rlx(&actions[sig].flags) & SA_RESTART))
+		st_rlx(&t->stopped, ld_rlx(&t->stopped) + 1);
+	/* The handler may have changed what it returns to. */
+	after = mask_in(uc);
+	core_sigend(uc, after == interrupted ? before : after, call);
+	signals_unblocked();
+	if (ld_rlx(&t->masked))
+		gnotify_self();
+}
+
 static void on_signal(int sig, siginfo_t *info, void *uc)
 {
+	enum sigplace place = core_sigplace();
+	bool marked = signal_marked(info);
 	int saved = errno;
+	struct g *gp;
 
-	switch (core_sigplace()) {
-	case SIGPLACE_PROGRAM:
-		run_handler(sig, info, uc);
-		break;
-	case SIGPLACE_CALL:
-		/* The handler may call the core, which this G has left. */
-		exitsyscall();
-		run_handler(sig, info, uc);
-		entersyscall();
-		break;
-	case SIGPLACE_CORE:
-		off.info[sig] = *info;
-		if (gself_in_core()) {
-			/* As soon as it has left the core. */
-			or_sc(&thread_self()->signals, (uint64_t)1 << (sig - 1));
-			gnotify_self();
+	if (place != SIGPLACE_CORE) {
+		if (marked && !signal_take(sig, info))
 			return;
+		if (thread_self()) {
+			handle(sig, info, uc, place == SIGPLACE_CALL);
+		} else {
+			os_sigmask(handler_mask(sig, uc));
+			run_handler(sig, info, uc);
 		}
-		/* Release: pairs with the acquire in run_put_off. */
-		or_sc(&off.set, (uint64_t)1 << (sig - 1));
-		core_sigdefer();
-		return;
+	} else {
+		gp = core_sigtake(sig);
+		if (!marked && !(gp && signal_lend(ghost_of(gp), sig, info)))
+			signal_put_off(sig, info);
 	}
 	errno = saved;
-}
-
-bool signals_restart(void)
-{
-	struct thread *t = thread_self();
-
-	return t && !xchg_acq(&t->norestart, false);
-}
-
-/* On the G itself: what was sent to it while it could not take it. With what came with the
- * last of that number, where it was a signal that we saw. */
-void signals_run(void)
-{
-	struct thread *t = thread_self();
-	uint64_t set = xchg_acq(&t->signals, 0);
-
-	for (int sig = 1; sig < SIGNALS; sig++) {
-		siginfo_t info = off.info[sig];
-		if (!(set >> (sig - 1) & 1))
-			continue;
-		if (info.si_signo != sig) {
-			info.si_signo = sig;
-			info.si_code = SI_TKILL;
-			info.si_pid = getpid();
-			info.si_uid = getuid();
-		}
-		arch_syscall4(SYS_rt_tgsigqueueinfo, getpid(), os_gettid(), sig, (long)&info);
-	}
-}
-
-void signals_wake(void)
-{
-	add_sc(&off.wake, 1);
-	futex_wake(&off.wake, 1, (uint32_t)FUTEX_ANY, 0);
-}
-
-/* To the first thread, which the kernel would have chosen, and which programs expect to be
- * interrupted: where it runs or is blocked in the kernel; or as soon as it runs. */
-static bool to_first(int sig)
-{
-	struct thread *first = thread_first();
-	uint64_t bit = (uint64_t)1 << (sig - 1);
-	int32_t tid = gtid(first->gp);
-
-	if ((ld_acq(&first->life) & FINISHED) || (gmask_of(first->gp) & bit))
-		return false;
-	if (tid != 0 && arch_syscall3(SYS_tgkill, getpid(), tid, sig) == 0)
-		return true;
-	or_sc(&first->signals, bit);
-	gnotify(first->gp);
-	return true;
-}
-
-void *signals_thread(void *arg)
-{
-	(void)arg;
-	for (;;) {
-		uint32_t word = ld_acq(&off.wake);
-		uint64_t set = xchg_acq(&off.set, 0);
-		for (int sig = 1; sig < SIGNALS; sig++) {
-			siginfo_t info;
-			ucontext_t uc;
-			if (!(set >> (sig - 1) & 1))
-				continue;
-			info = off.info[sig];
-			memset(&uc, 0, sizeof(uc));
-			if (!to_first(sig))
-				run_handler(sig, &info, &uc);
-		}
-		if (set == 0)
-			futex_wait(&off.wake, word, (uint32_t)FUTEX_ANY, NULL, 0);
-	}
-	return NULL;
 }
 
 static bool ours(const struct sigaction *act)
@@ -165,6 +105,7 @@ EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old
 {
 	struct sigaction mine, before;
 	plain *handler;
+	uint64_t masked;
 	uint32_t flags;
 	int r;
 
@@ -172,14 +113,20 @@ EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old
 		return real_table.sigaction(sig, act, old);
 	handler = ld_rlx(&actions[sig].handler);
 	flags = ld_rlx(&actions[sig].flags);
+	masked = ld_rlx(&actions[sig].mask);
 	if (act) {
 		mine = *act;
 		if (act->sa_handler != SIG_DFL && act->sa_handler != SIG_IGN) {
+			uint64_t mask;
+			memcpy(&mask, &act->sa_mask, sizeof(mask));
+			st_rlx(&actions[sig].mask, mask);
 			st_rlx(&actions[sig].flags, (uint32_t)act->sa_flags);
 			/* Release: pairs with the acquire in run_handler. */
 			st_rel(&actions[sig].handler, act->sa_handler);
 			mine.sa_sigaction = on_signal;
 			mine.sa_flags |= SA_SIGINFO;
+			/* handle() sets the program's. */
+			sigfillset(&mine.sa_mask);
 			/* The alternate stack is the M's, which a handler that is put to sleep
 			 * cannot keep; only an overflown stack has no other way. */
 			if (sig != SIGSEGV && sig != SIGBUS)
@@ -187,11 +134,14 @@ EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old
 		}
 	}
 	r = real_table.sigaction(sig, act ? &mine : NULL, &before);
+	if (r == 0 && act)
+		signal_handled(sig, ours(&mine));
 	if (r == 0 && old) {
 		*old = before;
 		if (ours(&before)) {
 			old->sa_handler = handler;
 			old->sa_flags = (int)flags;
+			memcpy(&old->sa_mask, &masked, sizeof(masked));
 		}
 	}
 	return r;

@@ -13,6 +13,7 @@
 #include "cpu.h"
 #include "futex.h"
 #include "os.h"
+#include "signals.h"
 #include "stack.h"
 #include "syscall.h"
 #include "wire.h"
@@ -90,6 +91,8 @@ void *thread_main_init(void)
 void thread_main_started(void)
 {
 	first->gp = gself();
+	signals_adopt(first);
+	signals_open(gmask());
 	cancel_init();
 	st_rlx(&nalive, 1);
 }
@@ -100,6 +103,7 @@ void thread_forked(void)
 	first->wired = false;
 	st_rlx(&nalive, 1);
 	st_rlx(&toreap, NULL);
+	signals_forked();
 }
 
 /* ---- the life of one ---- */
@@ -174,6 +178,7 @@ static void __attribute__((noreturn)) thread_finish(struct thread *t)
 	thread_unwire(t);
 	gkeep(true);
 	before = or_sc(&t->life, FINISHED);
+	signals_end(t);
 	if (before & DETACHED) {
 		if (!t->ownstack) {
 			gkeep(false);
@@ -209,6 +214,7 @@ static void thread_main(void *arg)
 	__pthread_unregister_cancel(&buf);
 	or_sc(&t->cancel, EXITING);
 	thread_locals_end();
+	signals_last(t);
 	thread_finish(t);
 }
 
@@ -272,8 +278,10 @@ static void read_attr(const pthread_attr_t *attr, struct request *req)
 	pthread_attr_getguardsize(attr, &req->guard);
 	pthread_attr_getdetachstate(attr, &detach);
 	req->detached = detach == PTHREAD_CREATE_DETACHED;
-	if (pthread_attr_getsigmask_np(attr, &set) == 0)
+	if (pthread_attr_getsigmask_np(attr, &set) == 0) {
 		memcpy(&req->mask, &set, sizeof(req->mask));
+		signals_open(req->mask);
+	}
 	pthread_attr_getinheritsched(attr, &inherit);
 	if (inherit == PTHREAD_EXPLICIT_SCHED) {
 		pthread_attr_getschedpolicy(attr, &req->policy);
@@ -340,12 +348,11 @@ static int thread_new(const struct request *req, struct thread **out)
 static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *),
 		  int (*c11fn)(void *), void *arg)
 {
-	struct request req = { 0 };
+	struct request req = { .mask = gmask() };
 	struct thread *t;
 	int r;
 
 	reap_some();
-	req.mask = gmask();
 	read_attr(attr, &req);
 	r = thread_new(&req, &t);
 	if (r != 0)
@@ -360,6 +367,7 @@ static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 	t->named = false;
 	st_rlx(&t->joins, NULL);
 	st_rlx(&t->cancel, 0);
+	st_rlx(&t->signals, 0);
 	st_rlx(&t->life, req.detached ? DETACHED : 0);
 	add_rlx(&nalive, 1);
 	/* Before it runs: it may look. */
@@ -372,9 +380,12 @@ static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 void thread_start_signals(void)
 {
 	pthread_attr_t attr;
+	sigset_t all;
 	pthread_t t;
 
+	sigfillset(&all);
 	pthread_attr_init(&attr);
+	pthread_attr_setsigmask_np(&attr, &all);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attr, SIGNAL_STACK);
 	if (create(&t, &attr, signals_thread, NULL, NULL) == 0)

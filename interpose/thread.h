@@ -66,8 +66,11 @@ struct thread {
 	int priority;
 	bool wired;
 	stack_t altstack; /* as the program set it */
-	ATOMIC(uint64_t) signals; /* sent while it was asleep */
-	ATOMIC(bool) norestart; /* a handler without SA_RESTART ran */
+	ATOMIC(uint64_t) signals; /* pending for it alone */
+	ATOMIC(uint64_t) lent; /* of these, sent to the process and given to it */
+	ATOMIC(uint64_t) awaits; /* what it waits for in sigwait and the like */
+	ATOMIC(uint32_t) handled; /* handlers that ran; of those, without SA_RESTART */
+	ATOMIC(uint32_t) stopped;
 	ATOMIC(bool) masked; /* in a call with a mask of its own, which any handler ends */
 	struct thread *next; /* of a free or reaping list */
 };
@@ -126,17 +129,8 @@ void cancel_end(void);
 /* thread_first: the program's first. */
 struct thread *thread_first(void);
 
-/* signals_thread: the body of the thread that runs handlers of signals that found no other;
- * it does not return. signals_wake: there are some. */
-void *signals_thread(void *arg);
-void signals_wake(void);
+/* thread_start_signals: the thread that finds threads for signals. */
 void thread_start_signals(void);
-
-/* signals_run: on the running G: signals that were sent to it while it could not take them. */
-void signals_run(void);
-
-/* signals_restart: after a wait that ended with EINTR: may it go on, by SA_RESTART? */
-bool signals_restart(void);
 
 /* deadline_of: *d from a point in time as the program gives it. Returns 0 or EINVAL. */
 struct deadline;

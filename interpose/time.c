@@ -42,11 +42,16 @@ static bool can_sleep_by(clockid_t clock)
 /* Returns 0, EINTR or EINVAL. */
 static int sleep_until(clockid_t clock, uint64_t at)
 {
+	struct thread *t = thread_self();
+	uint32_t handled = ld_rlx(&t->handled);
 	int r;
 
-	cancel_begin();
-	r = gosleep(clock, at);
-	cancel_end();
+	/* One that is interrupted for nothing goes on. */
+	do {
+		cancel_begin();
+		r = gosleep(clock, at);
+		cancel_end();
+	} while (r == -EINTR && ld_rlx(&t->handled) == handled);
 	return -r;
 }
 

@@ -16,6 +16,7 @@
 #include "os.h"
 #include "preempt.h"
 #include "real.h"
+#include "signals.h"
 #include "text.h"
 #include "thread.h"
 #include "tls_image.h"

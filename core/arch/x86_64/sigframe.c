@@ -92,9 +92,9 @@ uint64_t arch_sigmaskof(const void *uc)
 	return *(const uint64_t *)&((const ucontext_t *)uc)->uc_sigmask;
 }
 
-void arch_sigrebind(struct sigsave *save, void *sigstack, size_t len)
+void arch_sigrebind(void *frame, void *sigstack, size_t len)
 {
-	ucontext_t *uc = (ucontext_t *)save->uc;
+	ucontext_t *uc = frame;
 
 	uc->uc_stack.ss_sp = sigstack;
 	uc->uc_stack.ss_size = len;

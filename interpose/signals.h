@@ -1,0 +1,77 @@
+/* The ways of a signal to a thread. The set of those pending for one thread alone is its
+ * record's; a signal for the process is lent to a thread that does not block it. */
+#ifndef HEDDLE_SIGNALS_H
+#define HEDDLE_SIGNALS_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct thread;
+
+enum { SIGNALS = 65 };
+
+static inline uint64_t signal_bit(int sig)
+{
+	return (uint64_t)1 << (sig - 1);
+}
+
+/* ---- sigpend.c: pending for a thread ---- */
+
+/* signal_thread: makes sig pending for t and sees that t takes it if it does not block it.
+ * signal_push: the latter alone. Context: any but a handler. */
+void signal_thread(struct thread *t, int sig);
+void signal_push(struct thread *t, int sig);
+
+/* signal_lend: makes sig, which came with info and was sent to the process, pending for t;
+ * someone else pushes. False: t has ended. For handlers too. */
+bool signal_lend(struct thread *t, int sig, const siginfo_t *info);
+
+/* signal_marked: *info is one of signal_thread's. signal_take: true if it is for the running
+ * thread and still pending: then it is not any more. Both for handlers. */
+bool signal_marked(const siginfo_t *info);
+bool signal_take(int sig, siginfo_t *info);
+
+/* signal_claim: true for the one who takes a signal out of those pending for t, by a call. */
+bool signal_claim(struct thread *t, int sig, siginfo_t *info);
+
+/* signals_run: on the running G: takes what is pending and not blocked. */
+void signals_run(void);
+
+/* signals_unblocked: the mask has changed: also what was held back for the process. In a handler
+ * that blocks everything it is taken when that ends. */
+void signals_unblocked(void);
+
+/* signals_last: the running thread is about to end: takes what only it can take. signals_end:
+ * it has ended: what was lent to it goes to others. */
+void signals_last(struct thread *t);
+void signals_end(struct thread *t);
+
+/* signals_adopt: what was pending for the kernel thread of the program's first thread. */
+void signals_adopt(struct thread *t);
+
+/* ---- sigroute.c: signals of the process that found no thread ---- */
+
+/* signal_put_off: sig came with info where no thread could take it. For handlers too. */
+void signal_put_off(int sig, const siginfo_t *info);
+
+/* signals_open: a thread has that mask. signal_handled: has sig a handler of the program's?
+ * Of both follows which signals must be let in although no running thread does. */
+void signals_open(uint64_t mask);
+void signal_handled(int sig, bool handled);
+void signals_forked(void);
+
+/* signals_held: those that every thread blocked when a thread was looked for. signal_unhold:
+ * true for the one who takes it over. */
+uint64_t signals_held(void);
+bool signal_unhold(int sig);
+
+/* signal_info: what came with the last of that number that was sent to the process. */
+siginfo_t *signal_info(int sig);
+
+/* signals_thread: the body of the thread that finds threads for those put off; it does not
+ * return. signals_wake: there are some. */
+void *signals_thread(void *arg);
+void signals_wake(void);
+
+#endif

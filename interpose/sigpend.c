@@ -1,0 +1,235 @@
+/* Signals pending for one thread, which the kernel knows nothing of: it would keep them for a
+ * kernel thread. The set in the thread's record is the truth; what is sent to a kernel thread
+ * carries a mark and is only a nudge, to run the handler there and then. It counts if it finds
+ * its thread and the set still has it; else nothing is lost, for the thread looks at its set
+ * when it next leaves the core (gnotify). */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "os.h"
+#include "signals.h"
+#include "sleep.h"
+#include "syscall.h"
+#include "thread.h"
+
+enum {
+	MARK = 0x68656464, /* as si_errno, which nobody uses */
+	SIGSET_BYTES = 8,
+};
+
+/* In the part of a siginfo that the kernel copies and no kind of signal uses. The code has to
+ * be one that a program may send; the true one travels beside. */
+struct mark {
+	struct thread *owner;
+	int64_t code;
+};
+
+static struct mark *mark_of(siginfo_t *info)
+{
+	enum { AT = 32 };
+
+	return (struct mark *)((char *)info + AT);
+}
+
+bool signal_marked(const siginfo_t *info)
+{
+	return info->si_errno == MARK;
+}
+
+bool signal_take(int sig, siginfo_t *info)
+{
+	static const struct mark none;
+	struct mark *mark = mark_of(info);
+	uint64_t bit = signal_bit(sig);
+
+	if (mark->owner != thread_self() || !(and_sc(&mark->owner->signals, ~bit) & bit))
+		return false;
+	and_sc(&mark->owner->lent, ~bit);
+	info->si_errno = 0;
+	info->si_code = (int)mark->code;
+	*mark = none;
+	return true;
+}
+
+static void info_of(struct thread *t, int sig, siginfo_t *info)
+{
+	memset(info, 0, sizeof(*info));
+	if (ld_rlx(&t->lent) & signal_bit(sig))
+		*info = *signal_info(sig);
+	if (info->si_signo != sig) {
+		info->si_signo = sig;
+		info->si_code = SI_TKILL;
+		info->si_pid = getpid();
+		info->si_uid = getuid();
+	}
+}
+
+bool signal_claim(struct thread *t, int sig, siginfo_t *info)
+{
+	uint64_t bit = signal_bit(sig);
+
+	info_of(t, sig, info);
+	if (!(and_sc(&t->signals, ~bit) & bit))
+		return false;
+	and_sc(&t->lent, ~bit);
+	return true;
+}
+
+static void nudge(struct thread *t, int sig, int32_t tid)
+{
+	struct mark *mark;
+	siginfo_t info;
+
+	info_of(t, sig, &info);
+	mark = mark_of(&info);
+	mark->owner = t;
+	mark->code = info.si_code;
+	info.si_errno = MARK;
+	info.si_code = SI_QUEUE;
+	arch_syscall4(SYS_rt_tgsigqueueinfo, getpid(), tid, sig, (long)&info);
+}
+
+/* t is in the kernel's call for it, or about to make it. */
+static void feed(struct thread *t, int sig)
+{
+	int32_t tid = gtid(t->gp);
+	siginfo_t info;
+
+	if (tid == 0 || !signal_claim(t, sig, &info))
+		return;
+	if (info.si_code == SI_TKILL || info.si_code >= 0)
+		arch_syscall3(SYS_tgkill, getpid(), tid, sig);
+	else
+		arch_syscall4(SYS_rt_tgsigqueueinfo, getpid(), tid, sig, (long)&info);
+}
+
+void signal_push(struct thread *t, int sig)
+{
+	int32_t tid;
+
+	if (ld_sc(&t->awaits) & signal_bit(sig)) {
+		feed(t, sig);
+		return;
+	}
+	if (gmask_of(t->gp) & signal_bit(sig))
+		return;
+	gnotify(t->gp);
+	tid = gtid(t->gp);
+	if (tid != 0)
+		nudge(t, sig, tid);
+}
+
+void signal_thread(struct thread *t, int sig)
+{
+	or_sc(&t->signals, signal_bit(sig));
+	signal_push(t, sig);
+}
+
+bool signal_lend(struct thread *t, int sig, const siginfo_t *info)
+{
+	uint64_t bit = signal_bit(sig);
+
+	*signal_info(sig) = *info;
+	or_sc(&t->lent, bit);
+	or_sc(&t->signals, bit);
+	/* It ended meanwhile, and may not have seen it: see signals_end. */
+	return !((ld_sc(&t->life) & FINISHED) && (and_sc(&t->lent, ~bit) & bit));
+}
+
+void signals_run(void)
+{
+	struct thread *t = thread_self();
+	uint64_t due = ld_acq(&t->signals) & ~gmask();
+
+	for (int sig = 1; sig < SIGNALS && due; sig++)
+		if (due & signal_bit(sig))
+			nudge(t, sig, os_gettid());
+}
+
+void signals_unblocked(void)
+{
+	struct thread *t = thread_self();
+	uint64_t free = ~gmask(), held = signals_held() & free;
+
+	for (int sig = 1; sig < SIGNALS && held; sig++)
+		if ((held & signal_bit(sig)) && signal_unhold(sig))
+			signal_lend(t, sig, signal_info(sig));
+	if (ld_sc(&t->signals) & free)
+		signals_run();
+}
+
+/* A signal of the process's that only this thread does not block must not be left without
+ * one that was sent in time: neither what was lent to it nor what no kernel thread has taken
+ * up yet. When all is blocked nothing more is lent. */
+void signals_last(struct thread *t)
+{
+	uint64_t mask = gmask(), only = gmask_of(thread_first()->gp) & ~mask;
+	uint64_t all = ~(uint64_t)0, set = 0;
+
+	if (ld_sc(&t->signals) & ~mask)
+		signals_run();
+	if (t->main || only == 0)
+		return;
+	for (;;) {
+		gsigprocmask(SIG_SETMASK, &all, NULL);
+		arch_syscall3(SYS_rt_sigpending, (long)&set, SIGSET_BYTES, 0);
+		if (((set & only) | (ld_sc(&t->signals) & ~mask)) == 0)
+			return;
+		gsigprocmask(SIG_SETMASK, &mask, NULL);
+		signals_run();
+	}
+}
+
+void signals_end(struct thread *t)
+{
+	uint64_t lent;
+
+	gmute();
+	lent = ld_sc(&t->lent) ? xchg_acq(&t->lent, 0) : 0;
+	for (int sig = 1; sig < SIGNALS && lent; sig++)
+		if (lent & signal_bit(sig))
+			signal_put_off(sig, signal_info(sig));
+}
+
+/* The kernel's word for it, "SigPnd:\t" and 16 digits: there is no call that tells what is
+ * pending for the thread from what is for the process. */
+static uint64_t kernel_pending(void)
+{
+	static const char key[] = "SigPnd:";
+	char text[4096], *at;
+	uint64_t set = 0;
+	ssize_t n;
+	int fd = open("/proc/thread-self/status", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return 0;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[n > 0 ? n : 0] = 0;
+	at = strstr(text, key);
+	if (!at)
+		return 0;
+	for (at += sizeof(key); *at && *at != '\n'; at++)
+		set = set << 4 | (uint64_t)(*at <= '9' ? *at - '0' : (*at | 32) - 'a' + 10);
+	return set;
+}
+
+void signals_adopt(struct thread *t)
+{
+	static const struct timespec now = { 0, 0 };
+	uint64_t mask = gmask(), set = 0;
+
+	arch_syscall3(SYS_rt_sigpending, (long)&set, SIGSET_BYTES, 0);
+	if ((set & mask) == 0)
+		return;
+	set = kernel_pending() & mask;
+	for (int sig = 1; sig < SIGNALS; sig++) {
+		uint64_t one = signal_bit(sig);
+		/* The thread's own comes before the process's. */
+		if ((set & one) && arch_syscall4(SYS_rt_sigtimedwait, (long)&one, 0, (long)&now,
+						 SIGSET_BYTES) == sig)
+			or_sc(&t->signals, one);
+	}
+}

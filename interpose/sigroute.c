@@ -1,0 +1,141 @@
+/* Signals sent to the process that arrived where no code of the program's can run: on a
+ * scheduler's stack, or between two Gs. A thread kept for that finds a thread of the
+ * program's that does not block them; if there is none, they are held until one unblocks
+ * them or waits for them. Next: sigpend.c, how a thread gets one. */
+#include "signals.h"
+
+#include "futex.h"
+#include "preempt.h"
+#include "thread.h"
+
+/* One of each number, as pending signals are, and what came with it. */
+static struct {
+	ATOMIC(uint64_t) set;
+	ATOMIC(uint64_t) held;
+	siginfo_t info[SIGNALS];
+	ATOMIC(uint32_t) wake; /* futex word of signals_thread */
+} off;
+
+siginfo_t *signal_info(int sig)
+{
+	return &off.info[sig];
+}
+
+/* Of the signals with a handler those that some thread did not block, once: one that all block
+ * meanwhile is held here instead of in the kernel. */
+static ATOMIC(uint64_t) with_handler, unblocked;
+
+static void accept_signals(void)
+{
+	if (heddle_started())
+		core_sigaccept(ld_sc(&with_handler) & ld_sc(&unblocked));
+}
+
+void signals_open(uint64_t mask)
+{
+	if (unlikely((~mask & ~ld_rlx(&unblocked)) != 0)) {
+		or_sc(&unblocked, ~mask);
+		accept_signals();
+	}
+}
+
+void signal_handled(int sig, bool handled)
+{
+	if (handled)
+		or_sc(&with_handler, signal_bit(sig));
+	else
+		and_sc(&with_handler, ~signal_bit(sig));
+	accept_signals();
+}
+
+void signals_forked(void)
+{
+	st_rlx(&unblocked, 0);
+	st_rlx(&off.held, 0);
+	st_rlx(&off.set, 0);
+}
+
+uint64_t signals_held(void)
+{
+	return ld_sc(&off.held);
+}
+
+bool signal_unhold(int sig)
+{
+	return (and_sc(&off.held, ~signal_bit(sig)) & signal_bit(sig)) != 0;
+}
+
+void signals_wake(void)
+{
+	add_sc(&off.wake, 1);
+	futex_wake(&off.wake, 1, (uint32_t)FUTEX_ANY, 0);
+}
+
+static bool may_take(struct thread *t, int sig)
+{
+	return t && !gdead(t->gp) && !(ld_acq(&t->life) & FINISHED) &&
+	       (!(gmask_of(t->gp) & signal_bit(sig)) || (ld_sc(&t->awaits) & signal_bit(sig)));
+}
+
+/* The first thread for choice, which the kernel would have chosen, and which programs expect
+ * to be interrupted. */
+static struct thread *find_thread(int sig)
+{
+	struct thread *self = thread_self();
+
+	if (may_take(thread_first(), sig))
+		return thread_first();
+	for (struct g *gp = geach(NULL); gp; gp = geach(gp))
+		if (ghost_of(gp) != self && may_take(ghost_of(gp), sig))
+			return ghost_of(gp);
+	return NULL;
+}
+
+/* At once, so that a thread which is about to end finds it; others must push. */
+void signal_put_off(int sig, const siginfo_t *info)
+{
+	struct thread *t;
+
+	do
+		t = find_thread(sig);
+	while (t && !signal_lend(t, sig, info));
+	if (!t) {
+		*signal_info(sig) = *info;
+		or_sc(&off.held, signal_bit(sig));
+	}
+	/* Release: pairs with the acquire in signals_thread. */
+	or_sc(&off.set, signal_bit(sig));
+	core_sigdefer();
+}
+
+static void push_all(int sig)
+{
+	uint64_t bit = signal_bit(sig);
+	struct thread *t;
+
+	/* A second look after it was said to be held: who unblocks it does the reverse. */
+	if ((signals_held() & bit) && (t = find_thread(sig)) && signal_unhold(sig))
+		while (t && !signal_lend(t, sig, signal_info(sig)))
+			t = find_thread(sig);
+	for (struct g *gp = geach(NULL); gp; gp = geach(gp)) {
+		t = ghost_of(gp);
+		if (t && (ld_sc(&t->lent) & bit))
+			signal_push(t, sig);
+	}
+}
+
+void *signals_thread(void *arg)
+{
+	(void)arg;
+	for (;;) {
+		uint32_t word = ld_acq(&off.wake);
+		uint64_t set = xchg_acq(&off.set, 0);
+
+		for (int sig = 1; sig < SIGNALS; sig++)
+			if (set & signal_bit(sig))
+				push_all(sig);
+		if (set == 0)
+			futex_wait(&off.wake, word, (uint32_t)FUTEX_ANY, NULL, 0);
+	}
+	return NULL;
+}
