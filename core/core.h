@@ -38,8 +38,11 @@ struct core_config {
 	 * bounds of its stack. NULL: raw clone. Returns 0 or -errno. */
 	int (*newosproc)(struct m *mp);
 
-	/* sigdue: after gnotify, on that G, in the program's place. */
-	void (*sigdue)(void);
+	/* sigdue: after gnotify, on that G: in the program's place, or with all signals blocked
+	 * until it is there again. True: it is not to go on but to call divert, which does not
+	 * return: perhaps in the midst of the program's code, or of an announced call. */
+	bool (*sigdue)(void);
+	void (*divert)(void);
 
 	/* signalled: after core_sigdefer, on a kernel thread of the core's; it may wake Gs, and
 	 * must not block. */
@@ -107,9 +110,11 @@ struct g *gof(uintptr_t fsbase);
 int32_t gtid(const struct g *gp);
 
 /* gnotify: has core_config.sigdue called on gp, as soon as it runs; ends its wait, if it is
- * in one. Context: any but a handler. gnotify_self: the same for the running G, in a handler:
- * the wait that it is about to begin ends at once. */
+ * in one. gnotify_now: also if it runs, or is blocked in the kernel: by signal 32.
+ * gnotify_self: the same for the running G: the wait that it is about to begin ends at once.
+ * Context  any but a handler; gnotify_self: a handler. */
 void gnotify(struct g *gp);
+void gnotify_now(struct g *gp);
 void gnotify_self(void);
 
 /* gmute: no signal that finds the running G in the core is for it from here on; it is about to

@@ -184,10 +184,14 @@ static void starter_main(void *arg)
 	}
 }
 
-void sigdue(void)
+bool sigdue(void)
 {
-	if (config->sigdue)
-		config->sigdue();
+	return config->sigdue && config->sigdue();
+}
+
+void divert(void)
+{
+	config->divert();
 }
 
 void core_sigdefer(void)

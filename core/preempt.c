@@ -8,6 +8,8 @@
  * on the buffer's small stack, in comeback(), which ends the copied frame. */
 #include "preempt.h"
 
+#include "core.h"
+
 #include "san.h"
 #include "sched.h"
 #include "sigsave.h"
@@ -96,8 +98,8 @@ static void comeback(void *arg)
 	finish_switch(mp);
 	gp->frame = NULL;
 	/* They stay pending, with all signals blocked, until the frame's mask lets them in. */
-	if (unlikely(ld_rlx(&gp->sigdue)) && xchg_acq(&gp->sigdue, false))
-		sigdue();
+	if (unlikely(ld_rlx(&gp->sigdue)) && xchg_acq(&gp->sigdue, false) && sigdue())
+		arch_sigdivert((void *)save->uc, divert);
 	arch_sigrebind((void *)save->uc, mp->sigstack, SIG_STACK);
 	/* All signals are blocked (switch_to) until the frame is gone. */
 	mp->sigmask = arch_sigmaskof((const void *)save->uc);
@@ -132,6 +134,13 @@ static bool denied(struct m *mp, uintptr_t pc)
 	return false;
 }
 
+/* gnotify_now. In an announced call the G is alone with its status, and divert ends the call. */
+static void notice(struct g *gp, void *uc)
+{
+	if (xchg_acq(&gp->sigdue, false) && sigdue())
+		arch_sigdivert(uc, divert);
+}
+
 static void handler(int sig, void *info, void *uc)
 {
 	struct g *gp = getg();
@@ -146,6 +155,8 @@ static void handler(int sig, void *info, void *uc)
 			st_rlx(&gp->m->preemptmissed, true);
 		return;
 	}
+	if (unlikely(ld_rlx(&gp->sigdue)) && core_sigplace() != SIGPLACE_CORE)
+		notice(gp, uc);
 	/* As pin(). */
 	if (!cas_acq(&gp->status, GRUNNING, GPINNED)) {
 		status = GOFFP;
@@ -226,6 +237,17 @@ bool preemptone(struct p *pp)
 	}
 	os_tgkill(ld_rlx(&mp->tid), SIG_PREEMPT);
 	return true;
+}
+
+void gnotify_now(struct g *gp)
+{
+	int32_t tid;
+
+	gnotify(gp);
+	tid = gtid(gp);
+	/* If it went elsewhere since, it has looked there. */
+	if (enabled && tid != 0)
+		os_tgkill(tid, SIG_PREEMPT);
 }
 
 /* One that runs without a P: it must win one, or queue. */

@@ -30,8 +30,9 @@ void unpin(struct g *gp);
 struct m *enter(struct g *self);
 void outof(struct g *self);
 
-/* sigdue: core_config's. */
-void sigdue(void);
+/* sigdue, divert: core_config's. */
+bool sigdue(void);
+void divert(void);
 
 /* pin_slow: pin, after the CAS failed. */
 struct m *pin_slow(struct g *gp);

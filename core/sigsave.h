@@ -40,6 +40,12 @@ uint64_t arch_sigmaskof(const void *uc);
  * it stays: it is the G's, and a handler of the program's may have been running. */
 void arch_sigrebind(void *uc, void *sigstack, size_t len);
 
+/* arch_sigdivert: the context interrupted at uc calls fn, on its own stack, instead of going on;
+ * fn does not return, but may unwind. Context: a handler on another stack, or who owns a saved
+ * frame. */
+void arch_sigdivert(void *uc, void (*fn)(void));
+void arch_diverted(void);
+
 /* arch_sigreturn: ends the frame at uc; *status becomes GRUNNING as the last thing done in
  * user space. arch_sigreturn_end is the address behind it. */
 void arch_sigreturn(uintptr_t uc, uint32_t *status) __attribute__((noreturn));

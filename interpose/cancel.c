@@ -9,12 +9,17 @@
  *           sleeps                                looks at interruptible; while it is set,
  *                                                 interrupts, until a sleep was ended
  *
+ * An asynchronous one acts anywhere else too: the thread looks when it leaves the core, and if it
+ * runs or is blocked in the kernel a signal carries it away (gnotify_now).
+ *
  * The barrier is the canceller's, who is rare, so the waiter's store and look cost nothing;
  * where the kernel refuses it, each waiter has a fence of its own. */
 #include <errno.h>
 #include <sched.h>
 
 #include "os.h"
+#include "preempt.h"
+#include "signals.h"
 #include "sleep.h"
 #include "thread.h"
 
@@ -74,6 +79,35 @@ void cancel_end(void)
 		cancel_point();
 }
 
+void cancel_over(void)
+{
+	struct thread *t = thread_self();
+
+	if (!t)
+		return;
+	st_rlx(&t->interruptible, 0);
+	if (unlikely((ld_rlx(&t->cancel) & (CANCELED | ASYNC)) == (CANCELED | ASYNC)))
+		cancel_point();
+}
+
+/* Asynchronous, and outside of a wait that sees to it itself. */
+bool cancel_due(void)
+{
+	struct thread *t = thread_self();
+
+	return (ld_acq(&t->cancel) & (CANCELED | DISABLED | EXITING | ASYNC)) ==
+		       (CANCELED | ASYNC) &&
+	       !ld_rlx(&t->interruptible);
+}
+
+/* In the place of whatever the thread was at. */
+void cancel_act(void)
+{
+	if (core_sigplace() == SIGPLACE_CALL)
+		exitsyscall();
+	pthread_exit(PTHREAD_CANCELED);
+}
+
 EXPORT int pthread_cancel(pthread_t thread)
 {
 	struct thread *t = served() ? thread_of(thread) : NULL;
@@ -92,6 +126,8 @@ EXPORT int pthread_cancel(pthread_t thread)
 		os_membarrier();
 	while (ld_sc(&t->interruptible) && !gointerrupt(t->gp))
 		sched_yield();
+	if ((ld_sc(&t->cancel) & (DISABLED | ASYNC)) == ASYNC)
+		gnotify_now(t->gp);
 	return 0;
 }
 

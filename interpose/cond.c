@@ -96,6 +96,8 @@ static int private_wait(pthread_cond_t *c, pthread_mutex_t *m, const struct dead
 	/* Only a wait that it ended: one that was woken has taken a signal. */
 	if (r == -EINTR)
 		cancel_point();
+	else
+		cancel_over();
 	return back ? back : r == -ETIMEDOUT ? ETIMEDOUT : 0;
 }
 

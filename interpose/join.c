@@ -66,6 +66,7 @@ static int join(pthread_t thread, void **result, const struct deadline *deadline
 		*result = t->result;
 	if (!t->main)
 		thread_free(t);
+	cancel_over();
 	return 0;
 }
 

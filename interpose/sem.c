@@ -57,8 +57,7 @@ static int take_slow(struct sem *s, const struct deadline *deadline)
 	}
 	/* What was taken is the caller's: a cancellation waits for the next point. */
 	if (r == 0) {
-		if (thread_self())
-			st_rlx(&thread_self()->interruptible, 0);
+		cancel_over();
 		return 0;
 	}
 	cancel_end();

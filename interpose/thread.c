@@ -376,6 +376,12 @@ static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 	return 0;
 }
 
+bool thread_due(void)
+{
+	signals_run();
+	return cancel_due();
+}
+
 /* It does not count among the program's threads. */
 void thread_start_signals(void)
 {

@@ -126,8 +126,20 @@ void cancel_init(void);
 void cancel_begin(void);
 void cancel_end(void);
 
+/* cancel_over: the wait ended by itself, and its outcome stands: only an asynchronous
+ * cancellation acts. */
+void cancel_over(void);
+
+/* cancel_due: must the running thread end at once, wherever it is? For handlers too.
+ * cancel_act: then that; does not return. */
+bool cancel_due(void);
+void cancel_act(void);
+
 /* thread_first: the program's first. */
 struct thread *thread_first(void);
+
+/* thread_due: what core_config.sigdue asks for. */
+bool thread_due(void);
 
 /* thread_start_signals: the thread that finds threads for signals. */
 void thread_start_signals(void);

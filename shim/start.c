@@ -175,7 +175,8 @@ bool heddle_start(void)
 		.schedtrace = config.schedtrace,
 		.scheddetail = config.scheddetail,
 		.signalled = signals_wake,
-		.sigdue = signals_run,
+		.sigdue = thread_due,
+		.divert = cancel_act,
 		/* A signal may wake one; and nobody asked. */
 		.alldead = say_nothing,
 	};

@@ -77,6 +77,26 @@ void arch_sigredirect(void *uc, const struct gobuf *buf)
 	regs[REG_EFL] = EFLAGS_PLAIN;
 }
 
+void arch_sigdivert(void *at, void (*fn)(void))
+{
+	enum { RED_ZONE = 128 };
+	ucontext_t *uc = at;
+	greg_t *regs = uc->uc_mcontext.gregs;
+	uintptr_t pc = arch_sigpc(uc);
+	greg_t *sp;
+
+	/* On its way into a frame: that is where it was interrupted. */
+	if (pc >= (uintptr_t)arch_sigreturn && pc < (uintptr_t)arch_sigreturn_end)
+		regs = ((ucontext_t *)regs[REG_RDI])->uc_mcontext.gregs;
+	sp = (greg_t *)(((uintptr_t)regs[REG_RSP] - RED_ZONE - 2 * sizeof(*sp)) & ~(uintptr_t)15);
+	sp[0] = regs[REG_RIP];
+	sp[1] = regs[REG_RSP];
+	regs[REG_RSP] = (greg_t)sp;
+	regs[REG_RIP] = (greg_t)arch_diverted;
+	regs[REG_RDI] = (greg_t)fn;
+	regs[REG_EFL] = EFLAGS_PLAIN;
+}
+
 uintptr_t arch_sigpc(const void *uc)
 {
 	return (uintptr_t)((const ucontext_t *)uc)->uc_mcontext.gregs[REG_RIP];

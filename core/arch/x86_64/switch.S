@@ -205,4 +205,21 @@ arch_sigreturn:
 arch_sigreturn_end:
 	.size	arch_sigreturn, . - arch_sigreturn
 
+/* Where a context stands that arch_sigdivert has diverted: rdi is the function, at rsp are the
+ * program counter and the stack pointer that it had; no other register has changed. Like a
+ * signal's, the frame above may have been interrupted before its first instruction. */
+	.globl	arch_diverted
+	.hidden	arch_diverted
+	.type	arch_diverted, @function
+arch_diverted:
+	.cfi_startproc
+	.cfi_signal_frame
+	/* The canonical frame address is the word at rsp + 8, the return address that at rsp. */
+	.cfi_escape 0x0f, 3, 0x77, 8, 0x06
+	.cfi_escape 0x10, 16, 2, 0x77, 0
+	call	*%rdi
+	ud2
+	.cfi_endproc
+	.size	arch_diverted, . - arch_diverted
+
 	.section .note.GNU-stack, "", @progbits
