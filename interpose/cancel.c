@@ -9,8 +9,12 @@
  *           sleeps                                looks at interruptible; while it is set,
  *                                                 interrupts, until a sleep was ended
  *
+ * A thread that is blocked in the kernel, in a call that is a point of cancellation, is carried
+ * away by a signal (gnotify_now); cancel_blocks .. cancel_unblocks stand about the call. If the
+ * signal comes after the call has ended and before it is told, its result is lost, as in glibc.
+ *
  * An asynchronous one acts anywhere else too: the thread looks when it leaves the core, and if it
- * runs or is blocked in the kernel a signal carries it away (gnotify_now).
+ * runs or is blocked in the kernel the signal comes.
  *
  * The barrier is the canceller's, who is rare, so the waiter's store and look cost nothing;
  * where the kernel refuses it, each waiter has a fence of its own. */
@@ -31,12 +35,17 @@ void cancel_init(void)
 	own_fence = !os_membarrier();
 }
 
-void cancel_announce(struct thread *t)
+static inline void say(struct thread *t, enum interruptible what)
 {
-	st_rlx(&t->interruptible, 1);
+	st_rlx(&t->interruptible, what);
 	if (own_fence)
 		add_sc(&t->interruptible, 0);
 	compiler_barrier();
+}
+
+void cancel_announce(struct thread *t)
+{
+	say(t, WAITS);
 }
 
 void cancel_point(void)
@@ -45,7 +54,7 @@ void cancel_point(void)
 
 	if (!t || (ld_acq(&t->cancel) & (CANCELED | DISABLED | EXITING)) != CANCELED)
 		return;
-	st_rlx(&t->interruptible, 0);
+	st_rlx(&t->interruptible, NO_WAIT);
 	pthread_exit(PTHREAD_CANCELED);
 }
 
@@ -74,7 +83,7 @@ void cancel_end(void)
 
 	if (!t)
 		return;
-	st_rlx(&t->interruptible, 0);
+	st_rlx(&t->interruptible, NO_WAIT);
 	if (unlikely(ld_rlx(&t->cancel) & CANCELED))
 		cancel_point();
 }
@@ -85,19 +94,36 @@ void cancel_over(void)
 
 	if (!t)
 		return;
-	st_rlx(&t->interruptible, 0);
+	st_rlx(&t->interruptible, NO_WAIT);
 	if (unlikely((ld_rlx(&t->cancel) & (CANCELED | ASYNC)) == (CANCELED | ASYNC)))
 		cancel_point();
 }
 
-/* Asynchronous, and outside of a wait that sees to it itself. */
+void cancel_blocks(struct thread *t)
+{
+	if (!(ld_rlx(&t->cancel) & DISABLED))
+		say(t, BLOCKS);
+	if (unlikely(ld_rlx(&t->cancel) & CANCELED))
+		cancel_point();
+	entersyscall();
+}
+
+bool cancel_unblocks(struct thread *t)
+{
+	/* First: what the call has brought is the caller's. */
+	st_rlx(&t->interruptible, NO_WAIT);
+	compiler_barrier();
+	return exitsyscall();
+}
+
+/* Blocked in the kernel; or asynchronous, and outside of a wait that sees to it itself. */
 bool cancel_due(void)
 {
 	struct thread *t = thread_self();
+	uint32_t cancel = ld_acq(&t->cancel), what = ld_rlx(&t->interruptible);
 
-	return (ld_acq(&t->cancel) & (CANCELED | DISABLED | EXITING | ASYNC)) ==
-		       (CANCELED | ASYNC) &&
-	       !ld_rlx(&t->interruptible);
+	return (cancel & (CANCELED | DISABLED | EXITING)) == CANCELED &&
+	       (what == BLOCKS || (what == NO_WAIT && (cancel & ASYNC)));
 }
 
 /* In the place of whatever the thread was at. */
@@ -124,9 +150,9 @@ EXPORT int pthread_cancel(pthread_t thread)
 	}
 	if (!own_fence)
 		os_membarrier();
-	while (ld_sc(&t->interruptible) && !gointerrupt(t->gp))
+	while (ld_sc(&t->interruptible) == WAITS && !gointerrupt(t->gp))
 		sched_yield();
-	if ((ld_sc(&t->cancel) & (DISABLED | ASYNC)) == ASYNC)
+	if ((ld_sc(&t->cancel) & (DISABLED | ASYNC)) == ASYNC || ld_sc(&t->interruptible) == BLOCKS)
 		gnotify_now(t->gp);
 	return 0;
 }

@@ -19,9 +19,9 @@ static long epoll_blocking(const struct epoll_call *c, const struct patience *p)
 	int timeout = p->forever ? -1 : ms > INT32_MAX ? INT32_MAX : (int)ms;
 	long r;
 
-	entersyscall();
+	cancel_blocks(thread_self());
 	r = arch_syscall4(SYS_epoll_wait, c->fd, (long)c->events, c->max, timeout);
-	exitsyscall();
+	cancel_unblocks(thread_self());
 	return r;
 }
 
@@ -71,7 +71,7 @@ EXPORT int epoll_pwait(int fd, struct epoll_event *events, int max, int timeout,
 {
 	struct epoll_call c = { fd, events, max };
 	struct patience p;
-	uint64_t before;
+	sigset_t before;
 	long r;
 
 	if (!io_self())
@@ -90,7 +90,7 @@ EXPORT int epoll_pwait2(int fd, struct epoll_event *events, int max, const struc
 {
 	struct epoll_call c = { fd, events, max };
 	struct patience p;
-	uint64_t before;
+	sigset_t before;
 	long r;
 
 	if (!io_self())

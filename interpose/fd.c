@@ -354,6 +354,7 @@ EXPORT void closefrom(int lo)
 /* Every command takes one word at most. */
 static int control(int fd, int cmd, long arg)
 {
+	struct thread *t = io_self();
 	long r;
 
 	if (!served())
@@ -361,12 +362,11 @@ static int control(int fd, int cmd, long arg)
 	switch (cmd) {
 	case F_SETLKW:
 	case F_OFD_SETLKW:
-		cancel_point();
-		if (io_self())
-			entersyscall();
+		if (t)
+			cancel_blocks(t);
 		r = arch_syscall3(SYS_fcntl, fd, cmd, arg);
-		if (io_self())
-			exitsyscall();
+		if (t)
+			cancel_unblocks(t);
 		break;
 	case F_SETFL:
 		r = arch_syscall3(SYS_fcntl, fd, cmd, arg);

@@ -11,18 +11,17 @@ static inline struct thread *announce(bool point)
 {
 	struct thread *t = io_self();
 
-	if (!t)
-		return NULL;
-	if (point)
-		cancel_point();
-	entersyscall();
+	if (t && point)
+		cancel_blocks(t);
+	else if (t)
+		entersyscall();
 	return t;
 }
 
 static inline void denounce(struct thread **t)
 {
 	if (*t)
-		exitsyscall();
+		cancel_unblocks(*t);
 }
 
 #define ALIAS(...)
@@ -44,14 +43,13 @@ static inline void denounce(struct thread **t)
 
 /* ---- opening: a FIFO waits for its other end ---- */
 
-static int opened(int dir, const char *path, int flags, int mode)
+static int opened(struct thread *t, int dir, const char *path, int flags, int mode)
 {
 	long r;
 
-	cancel_point();
-	entersyscall();
+	cancel_blocks(t);
 	r = arch_syscall4(SYS_openat, dir, (long)path, flags, mode);
-	exitsyscall();
+	cancel_unblocks(t);
 	if (r >= 0)
 		fd_renewed((int)r);
 	return (int)io_answer(r);
@@ -60,25 +58,28 @@ static int opened(int dir, const char *path, int flags, int mode)
 /* A mode that was not given is not looked at. */
 EXPORT int open(const char *path, int flags, ...)
 {
+	struct thread *t;
 	va_list args;
 	int mode;
 
 	va_start(args, flags);
 	mode = va_arg(args, int);
 	va_end(args);
-	return io_self() ? opened(AT_FDCWD, path, flags, mode) : real_table.open(path, flags, mode);
+	t = io_self();
+	return t ? opened(t, AT_FDCWD, path, flags, mode) : real_table.open(path, flags, mode);
 }
 
 EXPORT int openat(int dir, const char *path, int flags, ...)
 {
+	struct thread *t;
 	va_list args;
 	int mode;
 
 	va_start(args, flags);
 	mode = va_arg(args, int);
 	va_end(args);
-	return io_self() ? opened(dir, path, flags, mode)
-			 : real_table.openat(dir, path, flags, mode);
+	t = io_self();
+	return t ? opened(t, dir, path, flags, mode) : real_table.openat(dir, path, flags, mode);
 }
 
 /* ---- streams: what is below them is closed where we do not see it ---- */

@@ -64,11 +64,12 @@ static inline void io_end(struct io *io)
 /* io_announced: the plain call, which may block its kernel thread. */
 static inline long io_announced(struct io *io, attempt *call)
 {
+	struct thread *t = thread_self();
 	long r;
 
-	entersyscall();
+	cancel_blocks(t);
 	r = call(io);
-	if (unlikely(exitsyscall()))
+	if (unlikely(cancel_unblocks(t)))
 		fd_surprised(io->fd);
 	return r;
 }

@@ -3,10 +3,9 @@
  * announced. */
 #include "poll.h"
 
-#include <string.h>
-
 #include "io.h"
 #include "os.h"
+#include "signals.h"
 
 /* ---- how long ---- */
 
@@ -54,27 +53,25 @@ uint64_t left_of(const struct patience *p)
 
 /* ---- the mask of pselect and kin ---- */
 
-void masked(const sigset_t *set, struct patience *p, uint64_t *before)
+void masked(const sigset_t *set, struct patience *p, sigset_t *before)
 {
 	struct thread *t = thread_self();
-	uint64_t mask;
 
 	if (!set)
 		return;
-	memcpy(&mask, set, sizeof(mask));
 	p->masked = true;
 	p->handled = ld_rlx(&t->handled);
 	st_rlx(&t->masked, true);
 	compiler_barrier();
-	gsigprocmask(SIG_SETMASK, &mask, before);
+	signals_mask(SIG_SETMASK, set, before);
 }
 
-void unmasked(const sigset_t *set, const uint64_t *before)
+void unmasked(const sigset_t *set, const sigset_t *before)
 {
 	if (!set)
 		return;
 	st_rlx(&thread_self()->masked, false);
-	gsigprocmask(SIG_SETMASK, before, NULL);
+	signals_mask(SIG_SETMASK, before, NULL);
 }
 
 /* ---- sleeping ---- */
@@ -172,9 +169,9 @@ static long poll_for(struct pollfd *fds, nfds_t n, const struct patience *p)
 		t.tv_sec = (time_t)(left / NSEC);
 		t.tv_nsec = (long)(left % NSEC);
 	}
-	entersyscall();
+	cancel_blocks(thread_self());
 	r = arch_syscall6(SYS_ppoll, (long)fds, (long)n, p->forever ? 0 : (long)&t, 0, 8, 0);
-	exitsyscall();
+	cancel_unblocks(thread_self());
 	return r;
 }
 
@@ -192,7 +189,7 @@ EXPORT int poll(struct pollfd *fds, nfds_t n, int timeout)
 EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *set)
 {
 	struct patience p;
-	uint64_t before;
+	sigset_t before;
 	long r;
 
 	if (!io_self())

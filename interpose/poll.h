@@ -24,8 +24,8 @@ uint64_t left_of(const struct patience *p);
 /* The mask of pselect and kin; set may be NULL. A signal that it lets in ends the call, also one
  * that came between the change and the sleep: from masked() to unmasked() every handler leaves
  * word for the next wait. */
-void masked(const sigset_t *set, struct patience *p, uint64_t *before);
-void unmasked(const sigset_t *set, const uint64_t *before);
+void masked(const sigset_t *set, struct patience *p, sigset_t *before);
+void unmasked(const sigset_t *set, const sigset_t *before);
 
 /* doze: sleeps for an event on any of them. 0: look again; -ETIMEDOUT, -EINTR, -ESTALE; other:
  * the poller refuses. A cancellation point. */

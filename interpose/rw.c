@@ -227,10 +227,9 @@ EXPORT ssize_t preadv2(int fd, const struct iovec *v, int n, off_t at, int flags
 		return real_table.preadv2(fd, v, n, at, flags);
 	if (at == HERE)
 		return read_vector(fd, v, n, flags);
-	cancel_point();
-	entersyscall();
+	cancel_blocks(thread_self());
 	r = real_table.preadv2(fd, v, n, at, flags);
-	exitsyscall();
+	cancel_unblocks(thread_self());
 	return r;
 }
 
@@ -242,10 +241,9 @@ EXPORT ssize_t pwritev2(int fd, const struct iovec *v, int n, off_t at, int flag
 		return real_table.pwritev2(fd, v, n, at, flags);
 	if (at == HERE)
 		return write_vector(fd, v, n, flags);
-	cancel_point();
-	entersyscall();
+	cancel_blocks(thread_self());
 	r = real_table.pwritev2(fd, v, n, at, flags);
-	exitsyscall();
+	cancel_unblocks(thread_self());
 	return r;
 }
 

@@ -112,10 +112,10 @@ static long select_blocking(const struct sets *s, const struct patience *p)
 	struct timespec t = { .tv_sec = (time_t)(left / NSEC), .tv_nsec = (long)(left % NSEC) };
 	long r;
 
-	entersyscall();
+	cancel_blocks(thread_self());
 	r = arch_syscall6(SYS_pselect6, s->n, (long)s->theirs[0], (long)s->theirs[1],
 			  (long)s->theirs[2], p->forever ? 0 : (long)&t, 0);
-	exitsyscall();
+	cancel_unblocks(thread_self());
 	return r;
 }
 
@@ -151,7 +151,7 @@ EXPORT int pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec
 {
 	struct sets s = { .n = n, .theirs = { (word *)r, (word *)w, (word *)e } };
 	struct patience p;
-	uint64_t before;
+	sigset_t before;
 	long result;
 
 	if (!io_self())

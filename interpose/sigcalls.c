@@ -5,11 +5,12 @@
 #include <sys/syscall.h>
 
 #include "os.h"
+#include "poll.h"
 #include "signals.h"
 #include "syscall.h"
 #include "thread.h"
 
-static int mask(int how, const sigset_t *set, sigset_t *old)
+int signals_mask(int how, const sigset_t *set, sigset_t *old)
 {
 	/* The kernel's own that glibc keeps for itself. */
 	enum { RESERVED = 3, FIRST_RESERVED = 31 };
@@ -34,7 +35,7 @@ EXPORT int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 {
 	if (!served() || !thread_self())
 		return real_table.pthread_sigmask(how, set, old);
-	return mask(how, set, old);
+	return signals_mask(how, set, old);
 }
 
 EXPORT int sigprocmask(int how, const sigset_t *set, sigset_t *old)
@@ -43,7 +44,7 @@ EXPORT int sigprocmask(int how, const sigset_t *set, sigset_t *old)
 
 	if (!served() || !thread_self())
 		return real_table.sigprocmask(how, set, old);
-	r = mask(how, set, old);
+	r = signals_mask(how, set, old);
 	if (r == 0)
 		return 0;
 	errno = r;
@@ -155,10 +156,10 @@ EXPORT int sigtimedwait(const sigset_t *set, siginfo_t *info, const struct times
 	st_sc(&t->awaits, want);
 	r = take_pending(t, want, &mine);
 	if (r == 0) {
-		entersyscall();
+		cancel_blocks(t);
 		r = real_table.sigtimedwait(set, &mine, time);
 		st_sc(&t->awaits, 0);
-		exitsyscall();
+		cancel_unblocks(t);
 	}
 	st_sc(&t->awaits, 0);
 	if (r > 0 && info)
@@ -185,6 +186,37 @@ EXPORT int sigwait(const sigset_t *set, int *sig)
 		return errno;
 	*sig = r;
 	return 0;
+}
+
+/* ---- waiting for a handler ---- */
+
+static int wait_for_handler(const sigset_t *set)
+{
+	struct patience p = { .forever = true };
+	sigset_t before;
+
+	masked(set, &p, &before);
+	while (doze(NULL, 0, &p) != -EINTR)
+		continue;
+	unmasked(set, &before);
+	errno = EINTR;
+	return -1;
+}
+
+EXPORT int sigsuspend(const sigset_t *set)
+{
+	if (!served() || !thread_self())
+		return real_table.sigsuspend(set);
+	cancel_point();
+	return wait_for_handler(set);
+}
+
+EXPORT int pause(void)
+{
+	if (!served() || !thread_self())
+		return real_table.pause();
+	cancel_point();
+	return wait_for_handler(NULL);
 }
 
 /* ---- jumps ---- */
@@ -223,3 +255,5 @@ EXPORT void __longjmp_chk(jmp_buf env, int value)
 	real_table.__longjmp_chk(env, value);
 	__builtin_unreachable();
 }
+
+SAME(__sigsuspend, sigsuspend);

@@ -16,6 +16,9 @@ static inline uint64_t signal_bit(int sig)
 	return (uint64_t)1 << (sig - 1);
 }
 
+/* signals_mask: pthread_sigmask of the running thread. In sigcalls.c. */
+int signals_mask(int how, const sigset_t *set, sigset_t *old);
+
 /* ---- sigpend.c: pending for a thread ---- */
 
 /* signal_thread: makes sig pending for t and sees that t takes it if it does not block it.

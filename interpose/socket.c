@@ -88,18 +88,19 @@ static bool is_span(const struct timespec *t)
 EXPORT int recvmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags, struct timespec *timeout)
 {
 	struct io io = { .fd = fd, .dir = POLL_READ };
+	struct thread *t = io_self();
 	long r = 0;
 
-	if (!io_self())
+	if (!t)
 		return real_table.recvmmsg(fd, msgs, n, flags, timeout);
 	cancel_point();
 	/* The time-out counts from the first message on; one that is none is refused at once. */
 	if (!(flags & NOT_FOR_US) && n > 0 && (!timeout || is_span(timeout)))
 		r = io_wait(&io);
 	if (r == 0) {
-		entersyscall();
+		cancel_blocks(t);
 		r = arch_syscall6(SYS_recvmmsg, io.fd, (long)msgs, n, flags, (long)timeout, 0);
-		exitsyscall();
+		cancel_unblocks(t);
 	}
 	io_end(&io);
 	return (int)io_answer(r);
@@ -241,17 +242,18 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 EXPORT int sendmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags)
 {
 	struct io io = { .fd = fd, .dir = POLL_WRITE };
+	struct thread *t = io_self();
 	long r = 0;
 
-	if (!io_self())
+	if (!t)
 		return real_table.sendmmsg(fd, msgs, n, flags);
 	cancel_point();
 	if (!(flags & NOT_FOR_US))
 		r = io_wait(&io);
 	if (r == 0) {
-		entersyscall();
+		cancel_blocks(t);
 		r = arch_syscall4(SYS_sendmmsg, io.fd, (long)msgs, n, flags);
-		exitsyscall();
+		cancel_unblocks(t);
 	}
 	io_end(&io);
 	return (int)io_answer(r);

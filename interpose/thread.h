@@ -41,13 +41,19 @@ enum cancelbits {
 	EXITING = 8,
 };
 
+enum interruptible {
+	NO_WAIT,
+	WAITS, /* in the core */
+	BLOCKS, /* in the kernel, announced */
+};
+
 enum { NAME_LEN = 16, ROBUST_HEAD_BYTES = 24 };
 
 struct thread {
 	struct g *gp;
 	ATOMIC(uint32_t) life; /* enum life; a futex word for those who join */
 	ATOMIC(uint32_t) cancel; /* enum cancelbits */
-	ATOMIC(uint32_t) interruptible; /* in a wait that a cancellation ends */
+	ATOMIC(uint32_t) interruptible; /* in what a cancellation ends: enum interruptible */
 	void *(*fn)(void *);
 	void *arg;
 	int (*c11fn)(void *); /* of thrd_create, else NULL */
@@ -125,6 +131,11 @@ void cancel_announce(struct thread *t);
 void cancel_init(void);
 void cancel_begin(void);
 void cancel_end(void);
+
+/* cancel_blocks .. cancel_unblocks: entersyscall and exitsyscall about a call of the running
+ * thread that a cancellation ends; cancel_blocks is a cancel_point. */
+void cancel_blocks(struct thread *t);
+bool cancel_unblocks(struct thread *t);
 
 /* cancel_over: the wait ended by itself, and its outcome stands: only an asynchronous
  * cancellation acts. */
