@@ -229,6 +229,12 @@ static inline void wait_opens(struct wait *w, const struct row *r)
 		r->open(w);
 }
 
+static inline void waits_open(struct wait *w, int n, const struct row *r)
+{
+	for (int i = 0; i < n; i++)
+		wait_opens(&w[i], r);
+}
+
 static inline void wait_begins(struct wait *w)
 {
 	EXPECT_EQ(pthread_create(&w->thread, NULL, blocks_in_row, w), 0);
@@ -257,8 +263,7 @@ static inline void row_holds_up_nobody(const struct row *r)
 {
 	static struct wait w[WAITERS];
 
-	for (int i = 0; i < WAITERS; i++)
-		wait_opens(&w[i], r);
+	waits_open(w, WAITERS, r);
 	for (int i = 0; i < WAITERS; i++)
 		wait_begins(&w[i]);
 	await(&entered, WAITERS);
@@ -281,8 +286,7 @@ static inline void row_is_interrupted(const struct row *r)
 	static struct wait w[3];
 
 	handle(SIGUSR1, 0);
-	for (int i = 0; i < 3; i++)
-		wait_opens(&w[i], r);
+	waits_open(w, 3, r);
 	for (int i = 0; i < 2; i++)
 		wait_begins(&w[i]);
 	await(&entered, 2);
@@ -326,8 +330,7 @@ static inline void row_is_cancelled(const struct row *r)
 	static struct wait w[WAITERS];
 	void *result;
 
-	for (int i = 0; i < WAITERS; i++)
-		wait_opens(&w[i], r);
+	waits_open(w, WAITERS, r);
 	for (int i = 0; i < WAITERS; i++)
 		wait_begins(&w[i]);
 	await(&entered, WAITERS);
@@ -358,14 +361,14 @@ static inline void row_is_cancelled(const struct row *r)
 
 #define BLOCKS_UNCANCELLED(name, ...)                                                              \
 	HOLDS_UP_NOBODY(name, __VA_ARGS__)                                                         \
-	TEST_IN(10, name##_is_interrupted_as_signal_7_says)                                        \
+	TEST_IN(5, name##_is_interrupted_as_signal_7_says)                                         \
 	{                                                                                          \
 		row_is_interrupted(&row_##name);                                                   \
 	}
 
 #define BLOCKS(name, ...)                                                                          \
 	BLOCKS_UNCANCELLED(name, __VA_ARGS__)                                                      \
-	TEST_IN(10, name##_can_be_cancelled)                                                       \
+	TEST_IN(5, name##_can_be_cancelled)                                                        \
 	{                                                                                          \
 		row_is_cancelled(&row_##name);                                                     \
 	}
