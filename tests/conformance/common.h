@@ -63,6 +63,10 @@ struct row {
 		EXPECT_EQ(errno, err);                                                             \
 	} while (0)
 
+/* What the compiler must not see through: a pointer to nothing, a size that cannot be. */
+__attribute__((unused)) static void *volatile nowhere = (void *)8;
+__attribute__((unused)) static volatile size_t endless = (size_t)-1;
+
 /* ---- time ---- */
 
 static inline long long now_ms(void)
