@@ -6,7 +6,7 @@
  * and gets three tests: threads blocked in it hold up nobody and are all released; a handler
  * interrupts it as signal(7) says; a cancellation ends it, runs the cleanup, and leaves what
  * it would have taken. BLOCKS_UNCANCELLED leaves the last one out, for what is no
- * cancellation point; HOLDS_UP_NOBODY is the first one alone. */
+ * cancellation point, BLOCKS_UNINTERRUPTED the one before; HOLDS_UP_NOBODY is the first alone. */
 #ifndef CONFORMANCE_COMMON_H
 #define CONFORMANCE_COMMON_H
 
@@ -370,11 +370,18 @@ static inline void row_is_cancelled(const struct row *r)
 		row_is_interrupted(&row_##name);                                                   \
 	}
 
-#define BLOCKS(name, ...)                                                                          \
-	BLOCKS_UNCANCELLED(name, __VA_ARGS__)                                                      \
+#define CANCELLED(name)                                                                            \
 	TEST_IN(5, name##_can_be_cancelled)                                                        \
 	{                                                                                          \
 		row_is_cancelled(&row_##name);                                                     \
 	}
+
+#define BLOCKS(name, ...)                                                                          \
+	BLOCKS_UNCANCELLED(name, __VA_ARGS__)                                                      \
+	CANCELLED(name)
+
+#define BLOCKS_UNINTERRUPTED(name, ...)                                                            \
+	HOLDS_UP_NOBODY(name, __VA_ARGS__)                                                         \
+	CANCELLED(name)
 
 #endif
