@@ -1,0 +1,365 @@
+/* stdio: glibc blocks inside itself, where nobody can stand before the call. The same holds
+ * natively. */
+#include "common.h"
+
+#include <wchar.h>
+
+/* ---- each call, on a pipe ---- */
+
+static void opens_reader(struct wait *w)
+{
+	EXPECT_EQ(pipe(w->fd), 0);
+	w->own = fdopen(w->fd[0], "r");
+	EXPECT(w->own != NULL);
+}
+
+static void sends_line(struct wait *w)
+{
+	EXPECT_EQ(write(w->fd[1], "hel", 3), 3);
+	settle();
+	EXPECT_EQ(write(w->fd[1], "lo\n", 3), 3);
+}
+
+static long in_fgets(struct wait *w)
+{
+	char line[32] = "";
+
+	if (fgets(line, sizeof(line), w->own) == NULL)
+		return -1;
+	EXPECT(strcmp(line, "hello\n") == 0);
+	return 1;
+}
+
+static long in_getline(struct wait *w)
+{
+	char *line = NULL;
+	size_t n = 0;
+	ssize_t r = getline(&line, &n, w->own);
+
+	EXPECT(r < 0 || strcmp(line, "hello\n") == 0);
+	free(line);
+	return r;
+}
+
+static long in_fread(struct wait *w)
+{
+	char line[6];
+	size_t r = fread(line, 1, sizeof(line), w->own);
+
+	EXPECT(r != 6 || memcmp(line, "hello\n", 6) == 0);
+	return (long)r;
+}
+
+static long in_fscanf(struct wait *w)
+{
+	char word[16] = "";
+	int r = fscanf(w->own, "%15s", word);
+
+	EXPECT(r < 1 || strcmp(word, "hello") == 0);
+	return r;
+}
+
+static long in_getc(struct wait *w)
+{
+	return getc(w->own);
+}
+
+static long in_fgetwc(struct wait *w)
+{
+	return (long)fgetwc(w->own);
+}
+
+HOLDS_UP_NOBODY(fgets, .open = opens_reader, .block = in_fgets, .release = sends_line, .wants = 1,
+		.how = LIBRARY)
+HOLDS_UP_NOBODY(getline, .open = opens_reader, .block = in_getline, .release = sends_line,
+		.wants = 6, .how = LIBRARY)
+HOLDS_UP_NOBODY(fread, .open = opens_reader, .block = in_fread, .release = sends_line, .wants = 6,
+		.how = LIBRARY)
+HOLDS_UP_NOBODY(fscanf, .open = opens_reader, .block = in_fscanf, .release = sends_line, .wants = 1,
+		.how = LIBRARY)
+HOLDS_UP_NOBODY(getc, .open = opens_reader, .block = in_getc, .release = sends_line, .wants = 'h',
+		.how = LIBRARY)
+HOLDS_UP_NOBODY(fgetwc, .open = opens_reader, .block = in_fgetwc, .release = sends_line,
+		.wants = 'h', .how = LIBRARY)
+
+static void opens_writer(struct wait *w)
+{
+	EXPECT_EQ(pipe(w->fd), 0);
+	EXPECT_EQ(fcntl(w->fd[1], F_SETPIPE_SZ, 4096), 4096);
+	fill(w->fd[1]);
+	w->own = fdopen(w->fd[1], "w");
+	EXPECT(w->own != NULL);
+}
+
+static void drains(struct wait *w)
+{
+	while (!w->returned) {
+		drain(w->fd[0]);
+		nap();
+	}
+}
+
+static long in_fwrite(struct wait *w)
+{
+	static const char much[100000];
+
+	return (long)fwrite(much, 1, sizeof(much), w->own);
+}
+
+static long in_fprintf_fflush(struct wait *w)
+{
+	EXPECT_EQ(fprintf(w->own, "%d and %s\n", 42, "more"), 12);
+	return fflush(w->own);
+}
+
+static long in_fclose(struct wait *w)
+{
+	EXPECT_EQ(fputs("text", w->own), 1);
+	return fclose(w->own);
+}
+
+HOLDS_UP_NOBODY(fwrite, .open = opens_writer, .block = in_fwrite, .release = drains,
+		.wants = 100000, .how = LIBRARY)
+HOLDS_UP_NOBODY(fflush, .open = opens_writer, .block = in_fprintf_fflush, .release = drains,
+		.wants = 0, .how = LIBRARY)
+HOLDS_UP_NOBODY(fclose, .open = opens_writer, .block = in_fclose, .release = drains, .wants = 0,
+		.how = LIBRARY)
+
+/* ---- the lock of a FILE ---- */
+
+static FILE *file;
+static int ends[2];
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+static bool go;
+
+static void *locks_and_waits(void *arg)
+{
+	flockfile(file);
+	flockfile(file);
+	atomic_fetch_add(&entered, 1);
+	pthread_mutex_lock(&mutex);
+	while (!go)
+		pthread_cond_wait(&cond, &mutex);
+	pthread_mutex_unlock(&mutex);
+	EXPECT(fputs("first\n", file) >= 0);
+	funlockfile(file);
+	EXPECT_EQ(returned, 0);
+	EXPECT(fputs("second\n", file) >= 0);
+	funlockfile(file);
+	return arg;
+}
+
+static void *prints(void *arg)
+{
+	char line[32];
+
+	atomic_fetch_add(&entered, 1);
+	snprintf(line, sizeof(line), "thread %ld\n", (long)arg);
+	EXPECT(fputs(line, file) >= 0);
+	atomic_fetch_add(&returned, 1);
+	return NULL;
+}
+
+TEST(a_FILE_locked_by_one_who_waits_blocks_only_those_who_want_it)
+{
+	char line[64];
+	bool seen[WAITERS] = { false };
+	pthread_t t[WAITERS], holder;
+
+	file = tmpfile();
+	EXPECT(file != NULL);
+	EXPECT_EQ(pthread_create(&holder, NULL, locks_and_waits, NULL), 0);
+	await(&entered, 1);
+	EXPECT_EQ(ftrylockfile(file) != 0, 1);
+	for (long i = 0; i < WAITERS; i++)
+		EXPECT_EQ(pthread_create(&t[i], NULL, prints, (void *)i), 0);
+	await(&entered, 1 + WAITERS);
+	settle();
+	expect_progress();
+	EXPECT_EQ(returned, 0);
+	pthread_mutex_lock(&mutex);
+	go = true;
+	pthread_cond_signal(&cond);
+	pthread_mutex_unlock(&mutex);
+	EXPECT_EQ(pthread_join(holder, NULL), 0);
+	for (int i = 0; i < WAITERS; i++)
+		EXPECT_EQ(pthread_join(t[i], NULL), 0);
+	rewind(file);
+	EXPECT(fgets(line, sizeof(line), file) && strcmp(line, "first\n") == 0);
+	EXPECT(fgets(line, sizeof(line), file) && strcmp(line, "second\n") == 0);
+	for (int i = 0; i < WAITERS; i++) {
+		int n = -1;
+		EXPECT_EQ(fscanf(file, "thread %d\n", &n), 1);
+		EXPECT(n >= 0 && n < WAITERS && !seen[n]);
+		seen[n] = true;
+	}
+	EXPECT_EQ(ftrylockfile(file), 0);
+	funlockfile(file);
+}
+
+/* One who reads holds the lock of its FILE while it blocks; the others get a line each. */
+static _Atomic int lines[100];
+
+static void *reads_lines(void *arg)
+{
+	char line[32];
+
+	while (fgets(line, sizeof(line), file)) {
+		int n = atoi(line);
+		EXPECT(n >= 0 && n < 100);
+		atomic_fetch_add(&lines[n], 1);
+		atomic_fetch_add(&returned, 1);
+	}
+	return arg;
+}
+
+TEST(readers_of_one_FILE_get_whole_lines)
+{
+	pthread_t t[6];
+	char line[32];
+
+	EXPECT_EQ(pipe(ends), 0);
+	file = fdopen(ends[0], "r");
+	for (int i = 0; i < 6; i++)
+		EXPECT_EQ(pthread_create(&t[i], NULL, reads_lines, NULL), 0);
+	for (int i = 0; i < 100; i++) {
+		int n = snprintf(line, sizeof(line), "%d\n", i);
+		EXPECT_EQ(write(ends[1], line, (size_t)n), n);
+		if (i % 25 == 0)
+			await(&returned, i + 1);
+	}
+	close(ends[1]);
+	for (int i = 0; i < 6; i++)
+		EXPECT_EQ(pthread_join(t[i], NULL), 0);
+	for (int i = 0; i < 100; i++)
+		EXPECT_EQ(lines[i], 1);
+}
+
+static void *writes_lines(void *arg)
+{
+	for (int i = 0; i < 300; i++)
+		EXPECT(fprintf(file, "%ld:%04d:%s\n", (long)arg, i, "some more text") > 0);
+	/* The last one to do so empties the buffer. */
+	EXPECT_EQ(fflush(file), 0);
+	return NULL;
+}
+
+TEST(writers_of_one_FILE_do_not_mix_their_lines)
+{
+	pthread_t t[6];
+	int next[6] = { 0 };
+	FILE *in;
+
+	EXPECT_EQ(pipe(ends), 0);
+	EXPECT_EQ(fcntl(ends[1], F_SETPIPE_SZ, 4096), 4096);
+	file = fdopen(ends[1], "w");
+	in = fdopen(ends[0], "r");
+	for (long i = 0; i < 6; i++)
+		EXPECT_EQ(pthread_create(&t[i], NULL, writes_lines, (void *)i), 0);
+	for (int i = 0; i < 6 * 300; i++) {
+		char line[64];
+		int who, n, end = 0;
+		EXPECT(fgets(line, sizeof(line), in) != NULL);
+		EXPECT_EQ(sscanf(line, "%d:%d:some more text\n%n", &who, &n, &end), 2);
+		EXPECT_EQ(end, strlen(line));
+		EXPECT(who >= 0 && who < 6);
+		EXPECT_EQ(n, next[who]++);
+	}
+	for (int i = 0; i < 6; i++)
+		EXPECT_EQ(pthread_join(t[i], NULL), 0);
+}
+
+/* A FILE of a file of its own each: locks that are not contended, and no byte lost. */
+static void *copies_a_file(void *arg)
+{
+	FILE *f = tmpfile();
+	int c;
+	long sum = 0;
+
+	EXPECT(f != NULL);
+	for (int i = 0; i < 30000; i++)
+		EXPECT(putc(i % 251, f) != EOF);
+	rewind(f);
+	while ((c = getc(f)) != EOF)
+		sum += c;
+	EXPECT_EQ(ftell(f), 30000);
+	EXPECT_EQ(fclose(f), 0);
+	atomic_store((_Atomic long *)arg, sum);
+	return NULL;
+}
+
+TEST(each_thread_has_a_FILE_of_its_own)
+{
+	static _Atomic long sums[8];
+	pthread_t t[8];
+	long want = 0;
+
+	for (int i = 0; i < 30000; i++)
+		want += i % 251;
+	for (int i = 0; i < 8; i++)
+		EXPECT_EQ(pthread_create(&t[i], NULL, copies_a_file, &sums[i]), 0);
+	for (int i = 0; i < 8; i++) {
+		EXPECT_EQ(pthread_join(t[i], NULL), 0);
+		EXPECT_EQ(sums[i], want);
+	}
+}
+
+/* A stream that another descriptor made non-blocking says so, and goes on. */
+static void *reads_nothing(void *arg)
+{
+	char line[8];
+
+	EXPECT(fgets(line, sizeof(line), file) == NULL);
+	EXPECT_EQ(errno, EAGAIN);
+	EXPECT(ferror(file));
+	clearerr(file);
+	return arg;
+}
+
+TEST(a_stream_that_may_not_wait_says_EAGAIN)
+{
+	pthread_t t;
+	char line[8];
+
+	EXPECT_EQ(pipe(ends), 0);
+	file = fdopen(ends[0], "r");
+	nonblocking(ends[0], true);
+	EXPECT_EQ(pthread_create(&t, NULL, reads_nothing, NULL), 0);
+	EXPECT_EQ(pthread_join(t, NULL), 0);
+	nonblocking(ends[0], false);
+	EXPECT_EQ(write(ends[1], "ab\n", 3), 3);
+	EXPECT(fgets(line, sizeof(line), file) && strcmp(line, "ab\n") == 0);
+}
+
+/* A cancellation inside stdio leaves the FILE unlocked, its text unread. */
+static void *reads_a_line(void *arg)
+{
+	char line[32];
+
+	pthread_cleanup_push(cleans, NULL);
+	atomic_fetch_add(&entered, 1);
+	EXPECT(fgets(line, sizeof(line), file) != NULL);
+	EXPECT(strcmp(line, "hello\n") == 0);
+	pthread_cleanup_pop(0);
+	return arg;
+}
+
+TEST_IN(5, a_cancelled_fgets_unlocks_its_FILE)
+{
+	pthread_t t;
+	void *r;
+
+	EXPECT_EQ(pipe(ends), 0);
+	file = fdopen(ends[0], "r");
+	EXPECT_EQ(pthread_create(&t, NULL, reads_a_line, NULL), 0);
+	await(&entered, 1);
+	settle();
+	EXPECT_EQ(pthread_cancel(t), 0);
+	EXPECT_EQ(pthread_join(t, &r), 0);
+	EXPECT(r == PTHREAD_CANCELED);
+	EXPECT_EQ(cleaned, 1);
+	EXPECT_EQ(write(ends[1], "hello\n", 6), 6);
+	EXPECT_EQ(pthread_create(&t, NULL, reads_a_line, NULL), 0);
+	EXPECT_EQ(pthread_join(t, NULL), 0);
+}
