@@ -108,6 +108,11 @@ $(BUILD)/conformance/%: tests/conformance/%.c tests/conformance/common.h tests/t
 check-threads: $(BUILD)/libheddle.so $(CONFORMANCE)
 	@bash tests/conformance/run.sh $(BUILD)
 
+# The same under the glibcs of other suites; needs root and the network, and is no part of check.
+.PHONY: check-glibc
+check-glibc:
+	@bash tests/glibc.sh $(BUILD) trixie sid
+
 .PHONY: check-bats
 check-bats: all
 	@bash tests/bats.sh bats
@@ -175,4 +180,4 @@ clean:
 	rm -rf $(BUILD)
 
 .SECONDARY:
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD) -path $(BUILD)/glibc -prune -o -name '*.d' -print 2>/dev/null)
