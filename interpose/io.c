@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/socket.h>
 
 #include "os.h"
 
@@ -34,7 +35,16 @@ long io_ready(const struct io *io)
 	return r;
 }
 
-/* May the call block at all, and how long? */
+static bool listens(int fd)
+{
+	int on = 0;
+	socklen_t len = sizeof(on);
+
+	arch_syscall6(SYS_getsockopt, fd, SOL_SOCKET, SO_ACCEPTCONN, (long)&on, (long)&len, 0);
+	return on;
+}
+
+/* May the call block at all, and how long? As io_block. */
 static long ask(struct io *io)
 {
 	uint64_t span;
@@ -49,19 +59,14 @@ static long ask(struct io *io)
 		}
 	}
 	io->asked = true;
+	if (io->accepts && !listens(io->fd))
+		return 1;
 	span = fd_timed(io->fd, io->dir);
 	if (span != 0) {
 		io->timed = true;
 		io->deadline.clock = CLOCK_MONOTONIC;
 		io->deadline.at = nanotime() + span;
 	}
-	return 0;
-}
-
-/* The poller cannot watch it, or has no room: from here on it is left to the kernel. */
-static long leave_to_kernel(struct io *io)
-{
-	fd_learn(io->fd, io->dir, ROAD_CALL);
 	return 0;
 }
 
@@ -72,7 +77,7 @@ long io_block(struct io *io)
 	uint32_t handled, stopped;
 	long r = io->asked ? 0 : ask(io);
 
-	if (r < 0)
+	if (r != 0)
 		return r;
 	w.ticket[io->dir] = io->ticket;
 	handled = ld_rlx(&t->handled);
@@ -101,7 +106,9 @@ long io_block(struct io *io)
 		io->fd = w.moved;
 		return 0;
 	default:
-		return leave_to_kernel(io);
+		/* The poller cannot watch it, or has no room. */
+		fd_learn(io->fd, io->dir, ROAD_CALL);
+		return 1;
 	}
 }
 
@@ -121,7 +128,7 @@ long io_wait(struct io *io)
 		if (r != 0)
 			return r < 0 ? r : 0;
 		r = io_block(io);
-		if (r < 0)
-			return r;
+		if (r != 0)
+			return r < 0 ? r : 0;
 	}
 }

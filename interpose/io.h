@@ -22,6 +22,7 @@ struct io {
 	bool asked; /* whether it may block; then deadline is known */
 	bool timed;
 	bool vector; /* buf is one, of n elements */
+	bool accepts; /* which is refused at once unless fd listens */
 	bool standin; /* fd stands for one that was closed meanwhile */
 	struct deadline deadline;
 	/* The call's: */
@@ -36,7 +37,8 @@ struct io {
 typedef long attempt(const struct io *io);
 
 /* io_block: after an attempt that found the call would block: sleeps until it may be tried
- * again. Returns 0, or the -errno that the call is to give. A cancellation point. */
+ * again. Returns 0; 1 if the plain call is to be made; or the -errno that the call is to give.
+ * A cancellation point. */
 long io_block(struct io *io);
 
 /* io_road: by which road this attempt goes; takes the ticket. */
@@ -111,8 +113,8 @@ static inline __attribute__((always_inline)) long io_do(struct io *io, attempt *
 		}
 		if (r == -EAGAIN) {
 			r = io_block(io);
-			if (r < 0)
-				return r;
+			if (r != 0)
+				return r < 0 ? r : io_announced(io, call);
 		} else if (!io_refused(io, r)) {
 			return r;
 		}

@@ -1,6 +1,7 @@
 /* read, write and their kin. A blocking write writes the whole, in as many attempts as it
  * takes. Next: socket.c, the same for calls that only sockets know. */
 #include <limits.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -250,6 +251,17 @@ EXPORT ssize_t pwritev2(int fd, const struct iovec *v, int n, off_t at, int flag
 EXPORT ssize_t __read_chk(int fd, void *buf, size_t n, size_t room)
 {
 	return n > room ? real_table.__read_chk(fd, buf, n, room) : read(fd, buf, n);
+}
+
+/* glibc's read and write behind our back. */
+EXPORT int eventfd_read(int fd, eventfd_t *value)
+{
+	return read(fd, value, sizeof(*value)) == sizeof(*value) ? 0 : -1;
+}
+
+EXPORT int eventfd_write(int fd, eventfd_t value)
+{
+	return write(fd, &value, sizeof(value)) == sizeof(value) ? 0 : -1;
 }
 
 SAME(__read, read);

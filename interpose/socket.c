@@ -292,7 +292,10 @@ EXPORT int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 	if (!io_self())
 		return real_table.accept4(fd, addr, len, flags);
 	cancel_point();
-	r = io_do(&io, NULL, NULL, accept_call);
+	if (flags & ~(SOCK_CLOEXEC | SOCK_NONBLOCK))
+		r = -EINVAL;
+	else
+		r = io_do(&io, NULL, NULL, accept_call);
 	if (r >= 0)
 		fd_accepted((int)r, io.fd, flags & SOCK_NONBLOCK);
 	io_end(&io);
