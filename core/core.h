@@ -39,9 +39,10 @@ struct core_config {
 	int (*newosproc)(struct m *mp);
 
 	/* sigdue: after gnotify, on that G: in the program's place, or with all signals blocked
-	 * until it is there again. True: it is not to go on but to call divert, which does not
-	 * return: perhaps in the midst of the program's code, or of an announced call. */
-	bool (*sigdue)(void);
+	 * until it is there again: then uc is what it was interrupted in, else NULL. True: it is
+	 * not to go on but to call divert, which does not return: perhaps in the midst of the
+	 * program's code, or of an announced call. */
+	bool (*sigdue)(const void *uc);
 	void (*divert)(void);
 
 	/* signalled: after core_sigdefer, on a kernel thread of the core's; it may wake Gs, and

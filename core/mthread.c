@@ -184,9 +184,9 @@ static void starter_main(void *arg)
 	}
 }
 
-bool sigdue(void)
+bool sigdue(const void *uc)
 {
-	return config->sigdue && config->sigdue();
+	return config->sigdue && config->sigdue(uc);
 }
 
 void divert(void)

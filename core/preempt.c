@@ -98,7 +98,8 @@ static void comeback(void *arg)
 	finish_switch(mp);
 	gp->frame = NULL;
 	/* They stay pending, with all signals blocked, until the frame's mask lets them in. */
-	if (unlikely(ld_rlx(&gp->sigdue)) && xchg_acq(&gp->sigdue, false) && sigdue())
+	if (unlikely(ld_rlx(&gp->sigdue)) && xchg_acq(&gp->sigdue, false) &&
+	    sigdue((const void *)save->uc))
 		arch_sigdivert((void *)save->uc, divert);
 	arch_sigrebind((void *)save->uc, mp->sigstack, SIG_STACK);
 	/* All signals are blocked (switch_to) until the frame is gone. */
@@ -137,7 +138,7 @@ static bool denied(struct m *mp, uintptr_t pc)
 /* gnotify_now. In an announced call the G is alone with its status, and divert ends the call. */
 static void notice(struct g *gp, void *uc)
 {
-	if (xchg_acq(&gp->sigdue, false) && sigdue())
+	if (xchg_acq(&gp->sigdue, false) && sigdue(uc))
 		arch_sigdivert(uc, divert);
 }
 
@@ -219,6 +220,16 @@ enum sigplace core_sigplace(void)
 	default:
 		return SIGPLACE_CORE;
 	}
+}
+
+bool core_sigcall(const void *uc)
+{
+	return arch_sigcall(uc);
+}
+
+bool core_sigfutex(const void *uc, uintptr_t *addr, int *op)
+{
+	return arch_sigfutex(uc, addr, op);
 }
 
 bool preemptone(struct p *pp)

@@ -38,6 +38,14 @@ void core_sigend(void *uc, uint64_t mask, bool call);
  * that do not block them may be parked. It finds SIGPLACE_CORE. */
 void core_sigaccept(uint64_t set);
 
+/* core_sigcall: true if what was interrupted at uc is a system call that has brought nothing:
+ * about to be made, or interrupted. */
+bool core_sigcall(const void *uc);
+
+/* core_sigfutex: true if what was interrupted at uc is a system call on *addr with operation *op,
+ * as of futex: about to be made, or ended by nothing but the signal. */
+bool core_sigfutex(const void *uc, uintptr_t *addr, int *op);
+
 /* core_sigdefer: has core_config.signalled called soon, elsewhere. Any context. */
 void core_sigdefer(void);
 

@@ -31,7 +31,7 @@ struct m *enter(struct g *self);
 void outof(struct g *self);
 
 /* sigdue, divert: core_config's. */
-bool sigdue(void);
+bool sigdue(const void *uc);
 void divert(void);
 
 /* pin_slow: pin, after the CAS failed. */

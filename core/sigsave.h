@@ -46,6 +46,10 @@ void arch_sigrebind(void *uc, void *sigstack, size_t len);
 void arch_sigdivert(void *uc, void (*fn)(void));
 void arch_diverted(void);
 
+/* arch_sigfutex, arch_sigcall: see core_sigfutex, core_sigcall. */
+bool arch_sigcall(const void *uc);
+bool arch_sigfutex(const void *uc, uintptr_t *addr, int *op);
+
 /* arch_sigreturn: ends the frame at uc; *status becomes GRUNNING as the last thing done in
  * user space. arch_sigreturn_end is the address behind it. */
 void arch_sigreturn(uintptr_t uc, uint32_t *status) __attribute__((noreturn));

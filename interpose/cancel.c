@@ -10,8 +10,9 @@
  *                                                 interrupts, until a sleep was ended
  *
  * A thread that is blocked in the kernel, in a call that is a point of cancellation, is carried
- * away by a signal (gnotify_now); cancel_blocks .. cancel_unblocks stand about the call. If the
- * signal comes after the call has ended and before it is told, its result is lost, as in glibc.
+ * away by a signal (gnotify_now); cancel_blocks .. cancel_unblocks stand about the call. It does
+ * so only where it finds the call not yet made or interrupted, so nothing that a call has brought
+ * is lost; the canceller asks again until then.
  *
  * An asynchronous one acts anywhere else too: the thread looks when it leaves the core, and if it
  * runs or is blocked in the kernel the signal comes.
@@ -19,6 +20,7 @@
  * The barrier is the canceller's, who is rare, so the waiter's store and look cost nothing;
  * where the kernel refuses it, each waiter has a fence of its own. */
 #include <errno.h>
+#include <linux/futex.h>
 #include <sched.h>
 
 #include "os.h"
@@ -55,6 +57,7 @@ void cancel_point(void)
 	if (!t || (ld_acq(&t->cancel) & (CANCELED | DISABLED | EXITING)) != CANCELED)
 		return;
 	st_rlx(&t->interruptible, NO_WAIT);
+	st_rlx(&t->waitsat, 0);
 	pthread_exit(PTHREAD_CANCELED);
 }
 
@@ -116,19 +119,69 @@ bool cancel_unblocks(struct thread *t)
 	return exitsyscall();
 }
 
-/* Blocked in the kernel; or asynchronous, and outside of a wait that sees to it itself. */
-bool cancel_due(void)
+/* ---- waits of glibc's own ---- */
+
+void cancel_enter(const void *at)
 {
 	struct thread *t = thread_self();
-	uint32_t cancel = ld_acq(&t->cancel), what = ld_rlx(&t->interruptible);
+	st_rlx(&t->waitsat, (uintptr_t)at);
+	if (own_fence)
+		add_sc(&t->interruptible, 0);
+	compiler_barrier();
+	if (unlikely(ld_rlx(&t->cancel) & CANCELED))
+		cancel_point();
+	entersyscall();
+}
 
-	return (cancel & (CANCELED | DISABLED | EXITING)) == CANCELED &&
-	       (what == BLOCKS || (what == NO_WAIT && (cancel & ASYNC)));
+void cancel_leave(void)
+{
+	st_rlx(&thread_self()->waitsat, 0);
+	exitsyscall();
+	cancel_over();
+}
+
+/* Is the thread asleep in the wait itself? There, and nowhere else in the call, glibc expects a
+ * cancellation: it has taken nothing yet. If it sleeps for something else the wait is over,
+ * and the canceller need not go on. */
+static bool asleep_there(struct thread *t, const void *uc)
+{
+	uintptr_t addr, at = ld_rlx(&t->waitsat);
+	int op;
+
+	if (!uc || !core_sigfutex(uc, &addr, &op))
+		return false;
+	if (addr - at < SHARED_BYTES && (op & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET)
+		return true;
+	if ((op & FUTEX_CMD_MASK) == FUTEX_WAIT)
+		st_rlx(&t->waitsat, 0);
+	return false;
+}
+
+bool cancel_due(const void *uc)
+{
+	struct thread *t = thread_self();
+	uint32_t bits = ld_acq(&t->cancel);
+
+	if ((bits & (CANCELED | DISABLED | EXITING)) != CANCELED)
+		return false;
+	if (ld_rlx(&t->waitsat) != 0)
+		return asleep_there(t, uc);
+	switch (ld_rlx(&t->interruptible)) {
+	case BLOCKS:
+		/* What the call has brought is not lost. */
+		return uc && core_sigcall(uc);
+	case WAITS:
+		/* A wait of ours sees to it itself. */
+		return false;
+	default:
+		return bits & ASYNC;
+	}
 }
 
 /* In the place of whatever the thread was at. */
 void cancel_act(void)
 {
+	st_rlx(&thread_self()->waitsat, 0);
 	if (core_sigplace() == SIGPLACE_CALL)
 		exitsyscall();
 	pthread_exit(PTHREAD_CANCELED);
@@ -152,7 +205,13 @@ EXPORT int pthread_cancel(pthread_t thread)
 		os_membarrier();
 	while (ld_sc(&t->interruptible) == WAITS && !gointerrupt(t->gp))
 		sched_yield();
-	if ((ld_sc(&t->cancel) & (DISABLED | ASYNC)) == ASYNC || ld_sc(&t->interruptible) == BLOCKS)
+	/* Until it was found blocked in its call, or is out of it. */
+	while ((ld_sc(&t->waitsat) || ld_sc(&t->interruptible) == BLOCKS) &&
+	       !(ld_sc(&t->cancel) & (DISABLED | EXITING))) {
+		gnotify_now(t->gp);
+		sched_yield();
+	}
+	if ((ld_sc(&t->cancel) & (DISABLED | ASYNC)) == ASYNC)
 		gnotify_now(t->gp);
 	return 0;
 }

@@ -4,11 +4,12 @@
  * does not touch it again, so that it may be destroyed at once. A broadcast wakes one and
  * moves the others to the mutex.
  *
- * Process-shared ones are glibc's own. Which they are, and their clock, is read from the
+ * Process-shared ones are in condshared.c. Which they are, and their clock, is read from the
  * word where glibc's pthread_cond_init puts it: found by looking, once. */
 #include <errno.h>
 #include <string.h>
 
+#include "condshared.h"
 #include "futex.h"
 #include "mutex.h"
 #include "thread.h"
@@ -103,18 +104,9 @@ static int private_wait(pthread_cond_t *c, pthread_mutex_t *m, const struct dead
 
 EXPORT int pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m)
 {
-	int r;
-
 	if (!served())
 		return real_table.pthread_cond_wait(c, m);
-	if (!is_shared(c))
-		return private_wait(c, m, NULL);
-	if (!thread_self())
-		return real_table.pthread_cond_wait(c, m);
-	entersyscall();
-	r = real_table.pthread_cond_wait(c, m);
-	exitsyscall();
-	return r;
+	return is_shared(c) ? cond_shared_wait(c, m, 0, NULL) : private_wait(c, m, NULL);
 }
 
 EXPORT int pthread_cond_clockwait(pthread_cond_t *c, pthread_mutex_t *m, clockid_t clock,
@@ -125,14 +117,8 @@ EXPORT int pthread_cond_clockwait(pthread_cond_t *c, pthread_mutex_t *m, clockid
 
 	if (!served())
 		return real_table.pthread_cond_clockwait(c, m, clock, until);
-	if (is_shared(c)) {
-		if (!thread_self())
-			return real_table.pthread_cond_clockwait(c, m, clock, until);
-		entersyscall();
-		r = real_table.pthread_cond_clockwait(c, m, clock, until);
-		exitsyscall();
-		return r;
-	}
+	if (is_shared(c))
+		return cond_shared_wait(c, m, clock, until);
 	r = deadline_of(&d, clock, until);
 	return r ? r : private_wait(c, m, &d);
 }
@@ -148,8 +134,10 @@ EXPORT int pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m,
 
 EXPORT int pthread_cond_signal(pthread_cond_t *c)
 {
-	if (!served() || is_shared(c))
+	if (!served())
 		return real_table.pthread_cond_signal(c);
+	if (is_shared(c))
+		return cond_shared_wake(c, false);
 	/* Acquire: a waiter counts itself before it lets go of the mutex. */
 	if (ld_acq(COUNT(c)) != 0)
 		queue_wake(COUNT(c), 1);
@@ -158,8 +146,10 @@ EXPORT int pthread_cond_signal(pthread_cond_t *c)
 
 EXPORT int pthread_cond_broadcast(pthread_cond_t *c)
 {
-	if (!served() || is_shared(c))
+	if (!served())
 		return real_table.pthread_cond_broadcast(c);
+	if (is_shared(c))
+		return cond_shared_wake(c, true);
 	if (ld_acq(COUNT(c)) != 0)
 		queue_wakeall(COUNT(c));
 	return 0;

@@ -70,13 +70,14 @@ static int shared_wait(sem_t *s, clockid_t clock, const struct timespec *until)
 	bool g = thread_self() != NULL;
 	int r;
 
+	cancel_point();
 	if (real_table.sem_trywait(s) == 0)
 		return 0;
 	if (g)
-		entersyscall();
+		cancel_enter(s);
 	r = until ? real_table.sem_clockwait(s, clock, until) : real_table.sem_wait(s);
 	if (g)
-		exitsyscall();
+		cancel_leave();
 	return r;
 }
 

@@ -376,10 +376,10 @@ static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 	return 0;
 }
 
-bool thread_due(void)
+bool thread_due(const void *uc)
 {
 	signals_run();
-	return cancel_due();
+	return cancel_due(uc);
 }
 
 /* It does not count among the program's threads. */

@@ -54,6 +54,7 @@ struct thread {
 	ATOMIC(uint32_t) life; /* enum life; a futex word for those who join */
 	ATOMIC(uint32_t) cancel; /* enum cancelbits */
 	ATOMIC(uint32_t) interruptible; /* in what a cancellation ends: enum interruptible */
+	ATOMIC(uintptr_t) waitsat; /* glibc's object at which it waits to be cancelled, or 0 */
 	void *(*fn)(void *);
 	void *arg;
 	int (*c11fn)(void *); /* of thrd_create, else NULL */
@@ -141,16 +142,22 @@ bool cancel_unblocks(struct thread *t);
  * cancellation acts. */
 void cancel_over(void);
 
+/* cancel_enter .. cancel_leave: entersyscall and exitsyscall, about a call of glibc's that waits at
+ * its object `at`, of that size at most SHARED_BYTES, and that a cancellation ends. */
+enum { SHARED_BYTES = 48 };
+void cancel_enter(const void *at);
+void cancel_leave(void);
+
 /* cancel_due: must the running thread end at once, wherever it is? For handlers too.
  * cancel_act: then that; does not return. */
-bool cancel_due(void);
+bool cancel_due(const void *uc);
 void cancel_act(void);
 
 /* thread_first: the program's first. */
 struct thread *thread_first(void);
 
 /* thread_due: what core_config.sigdue asks for. */
-bool thread_due(void);
+bool thread_due(const void *uc);
 
 /* thread_start_signals: the thread that finds threads for signals. */
 void thread_start_signals(void);

@@ -1,4 +1,5 @@
-/* Cancellation that does not wait for a cancellation point. The same holds natively. */
+/* Cancellation that does not wait for a cancellation point; that of waits at what other processes
+ * use too, and such waits as such. The same holds natively. */
 #include "test.h"
 
 #include <errno.h>
@@ -199,4 +200,181 @@ TEST(an_asynchronous_cancellation_waits_until_it_is_enabled)
 	EXPECT_EQ(pthread_join(t, NULL), 0);
 	EXPECT_EQ(enabled, 1);
 	EXPECT_EQ(cleaned, 1);
+}
+
+/* ---- waits at what other processes use too ---- */
+
+static pthread_mutex_t shared_mutex;
+static pthread_cond_t shared_cond;
+static sem_t shared_sem;
+static int waiting, go;
+
+static void make_shared(void)
+{
+	pthread_mutexattr_t ma;
+	pthread_condattr_t ca;
+
+	pthread_mutexattr_init(&ma);
+	pthread_condattr_init(&ca);
+	pthread_mutexattr_setpshared(&ma, PTHREAD_PROCESS_SHARED);
+	pthread_condattr_setpshared(&ca, PTHREAD_PROCESS_SHARED);
+	EXPECT_EQ(pthread_mutex_init(&shared_mutex, &ma), 0);
+	EXPECT_EQ(pthread_cond_init(&shared_cond, &ca), 0);
+	EXPECT_EQ(sem_init(&shared_sem, 1, 0), 0);
+}
+
+/* It must hold the mutex here, or it could not unlock it. */
+static void clean_unlock(void *m)
+{
+	waiting--;
+	cleaned++;
+	EXPECT_EQ(pthread_mutex_unlock(m), 0);
+}
+
+static void *waits_shared(void *m)
+{
+	EXPECT_EQ(pthread_mutex_lock(m), 0);
+	pthread_cleanup_push(clean_unlock, m);
+	waiting++;
+	sem_post(&ready);
+	while (go == 0)
+		EXPECT_EQ(pthread_cond_wait(&shared_cond, m), 0);
+	go--;
+	pthread_cleanup_pop(1);
+	return NULL;
+}
+
+static void cancel_shared(pthread_mutex_t *m)
+{
+	for (int i = 0; i < 30; i++) {
+		pthread_t t[2];
+		void *r;
+		cleaned = go = 0;
+		for (int j = 0; j < 2; j++)
+			EXPECT_EQ(pthread_create(&t[j], NULL, waits_shared, m), 0);
+		for (int j = 0; j < 2; j++)
+			EXPECT_EQ(sem_wait(&ready), 0);
+		if (i % 3)
+			usleep((unsigned)i * 20);
+		/* Now and then while it cannot have the mutex back. */
+		pthread_mutex_lock(m);
+		if (i % 2)
+			EXPECT_EQ(pthread_cancel(t[0]), 0);
+		EXPECT_EQ(waiting, 2);
+		pthread_mutex_unlock(m);
+		if (i % 2 == 0)
+			EXPECT_EQ(pthread_cancel(t[0]), 0);
+		EXPECT_EQ(pthread_join(t[0], &r), 0);
+		EXPECT(r == PTHREAD_CANCELED);
+		pthread_mutex_lock(m);
+		EXPECT_EQ(waiting, 1);
+		go = 1;
+		pthread_cond_signal(&shared_cond);
+		pthread_mutex_unlock(m);
+		EXPECT_EQ(pthread_join(t[1], &r), 0);
+		EXPECT(r == NULL);
+		EXPECT_EQ(waiting, 0);
+		EXPECT_EQ(cleaned, 2);
+	}
+}
+
+TEST(a_wait_at_a_shared_cond_is_cancelled_with_the_mutex_held)
+{
+	sem_init(&ready, 0, 0);
+	make_shared();
+	cancel_shared(&shared_mutex);
+	cancel_shared(&mutex);
+}
+
+static void *waits_shared_sem(void *arg)
+{
+	int one = 1;
+
+	(void)arg;
+	pthread_cleanup_push(clean, &one);
+	sem_post(&ready);
+	EXPECT_EQ(sem_wait(&shared_sem), 0);
+	pthread_cleanup_pop(0);
+	return NULL;
+}
+
+TEST(a_wait_at_a_shared_semaphore_is_cancelled_or_has_taken)
+{
+	sem_init(&ready, 0, 0);
+	make_shared();
+	for (int i = 0; i < 60; i++) {
+		pthread_t t;
+		void *r;
+		int value;
+		EXPECT_EQ(pthread_create(&t, NULL, waits_shared_sem, NULL), 0);
+		EXPECT_EQ(sem_wait(&ready), 0);
+		if (i % 3)
+			usleep((unsigned)i * 10);
+		if (i % 2)
+			sem_post(&shared_sem);
+		EXPECT_EQ(pthread_cancel(t), 0);
+		EXPECT_EQ(pthread_join(t, &r), 0);
+		EXPECT_EQ(sem_getvalue(&shared_sem, &value), 0);
+		if (i % 2 == 0)
+			EXPECT(r == PTHREAD_CANCELED);
+		EXPECT_EQ(value, i % 2 && r == PTHREAD_CANCELED);
+		if (value)
+			sem_trywait(&shared_sem);
+	}
+}
+
+/* ---- mixed ---- */
+
+struct pair {
+	pthread_cond_t *c;
+	pthread_mutex_t *m;
+	int turn;
+};
+
+static void *takes_turns(void *arg)
+{
+	struct pair *p = arg;
+
+	for (int i = 0; i < 300; i++) {
+		pthread_mutex_lock(p->m);
+		while (p->turn != 1)
+			EXPECT_EQ(pthread_cond_wait(p->c, p->m), 0);
+		p->turn = 0;
+		pthread_cond_broadcast(p->c);
+		pthread_mutex_unlock(p->m);
+	}
+	return NULL;
+}
+
+static void take_turns(pthread_cond_t *c, pthread_mutex_t *m)
+{
+	struct pair p = { c, m, 0 };
+	pthread_t t;
+
+	EXPECT_EQ(pthread_create(&t, NULL, takes_turns, &p), 0);
+	for (int i = 0; i < 300; i++) {
+		pthread_mutex_lock(m);
+		while (p.turn != 0)
+			EXPECT_EQ(pthread_cond_wait(c, m), 0);
+		p.turn = 1;
+		pthread_cond_signal(c);
+		pthread_mutex_unlock(m);
+	}
+	EXPECT_EQ(pthread_join(t, NULL), 0);
+}
+
+TEST(a_shared_cond_works_with_a_private_mutex_and_the_reverse)
+{
+	static pthread_cond_t private_cond = PTHREAD_COND_INITIALIZER;
+	pthread_mutexattr_t ma;
+	pthread_mutex_t recursive;
+
+	make_shared();
+	pthread_mutexattr_init(&ma);
+	pthread_mutexattr_settype(&ma, PTHREAD_MUTEX_RECURSIVE);
+	pthread_mutex_init(&recursive, &ma);
+	take_turns(&shared_cond, &mutex);
+	take_turns(&shared_cond, &recursive);
+	take_turns(&shared_cond, &shared_mutex);
+	take_turns(&private_cond, &shared_mutex);
 }

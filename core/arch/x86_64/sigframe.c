@@ -97,6 +97,34 @@ void arch_sigdivert(void *at, void (*fn)(void))
 	regs[REG_EFL] = EFLAGS_PLAIN;
 }
 
+enum { SYSCALL_0 = 0x0f, SYSCALL_1 = 0x05, INTERRUPTED = -4 };
+
+bool arch_sigcall(const void *at)
+{
+	const greg_t *regs = ((const ucontext_t *)at)->uc_mcontext.gregs;
+	const uint8_t *pc = (const uint8_t *)regs[REG_RIP];
+
+	if (pc[0] == SYSCALL_0 && pc[1] == SYSCALL_1)
+		return true;
+	return regs[REG_RAX] == INTERRUPTED && pc[-2] == SYSCALL_0 && pc[-1] == SYSCALL_1;
+}
+
+bool arch_sigfutex(const void *at, uintptr_t *addr, int *op)
+{
+	enum { NR_FUTEX = 202 };
+	const greg_t *regs = ((const ucontext_t *)at)->uc_mcontext.gregs;
+	const uint8_t *pc = (const uint8_t *)regs[REG_RIP];
+
+	/* To be made, perhaps again; or over. Its arguments are where they were. */
+	if (regs[REG_RAX] == INTERRUPTED)
+		pc -= 2;
+	else if (regs[REG_RAX] != NR_FUTEX)
+		return false;
+	*addr = (uintptr_t)regs[REG_RDI];
+	*op = (int)regs[REG_RSI];
+	return pc[0] == SYSCALL_0 && pc[1] == SYSCALL_1;
+}
+
 uintptr_t arch_sigpc(const void *uc)
 {
 	return (uintptr_t)((const ucontext_t *)uc)->uc_mcontext.gregs[REG_RIP];
