@@ -166,6 +166,9 @@ void core_vforked(struct g *gp);
 void lockosthread(void);
 void unlockosthread(void);
 
+/* lockosthread_sig: lockosthread where sigdue was given what its G was interrupted in. */
+void lockosthread_sig(void);
+
 /* core_procs: GOMAXPROCS. core_setprocs: changes it; stops the world for the while.
  * Returns  0, or -EINVAL, -ENOMEM with nothing changed. Context: a G. */
 int core_procs(void);

@@ -257,6 +257,17 @@ void lockosthread(void)
 	unpin(gp);
 }
 
+void lockosthread_sig(void)
+{
+	struct g *gp = getg();
+	struct m *mp = ld_rlx(&gp->m);
+
+	/* Only this kernel thread looks at these, and it is here. */
+	gp->lockedcount++;
+	gp->lockedm = mp;
+	mp->lockedg = gp;
+}
+
 void unlockosthread(void)
 {
 	struct g *gp = getg();

@@ -248,9 +248,19 @@ void core_mstart(struct m *mp, uintptr_t lo, uintptr_t hi)
 	schedule(mp);
 }
 
+/* A kernel thread inherits from its parent: a table of descriptors from sysmon, affinity and
+ * class from an M that a G is wired to for their sake. */
+static bool is_special(void)
+{
+	struct g *self = getg();
+	struct m *mp = self ? ld_rlx(&self->m) : NULL;
+
+	return on_sysmon() || (mp && mp->lockedg);
+}
+
 void mcreate(struct m *mp)
 {
-	if (!on_sysmon() || !starter.m) {
+	if (!is_special() || !starter.m) {
 		clone_m(mp);
 		return;
 	}

@@ -3,15 +3,25 @@
 #include "core.h"
 #include "sched.h"
 
+void claim_pause(int i, ATOMIC(uint32_t) *word, uint32_t value)
+{
+	enum { PAUSES = 1000, YIELDS = 1100, NAP_NS = 20 * 1000 };
+
+	if (i < PAUSES)
+		arch_relax();
+	else if (i < YIELDS)
+		os_yield();
+	else
+		/* It is of a lower class than we, on the same cpu: a yield does not help it. */
+		futexsleep(word, value, NAP_NS);
+}
+
 /* GMP_G6. A taker holds the claim for a dozen instructions; only if the kernel takes the cpu
  * from it is it worth giving ours up. */
 static void claim_wait(struct g *gp, uint32_t status)
 {
 	for (int i = 0; ld_acq(&gp->status) == (status | GCLAIM); i++) {
-		if (i < 1000)
-			arch_relax();
-		else
-			os_yield();
+		claim_pause(i, &gp->status, status | GCLAIM);
 	}
 }
 

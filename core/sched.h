@@ -25,6 +25,10 @@
 struct m *pin(struct g *gp);
 void unpin(struct g *gp);
 
+/* claim_pause: the i-th time in a row that *word still has a value which another kernel thread
+ * is to change within a few instructions. */
+void claim_pause(int i, ATOMIC(uint32_t) *word, uint32_t value);
+
 /* enter: for calls that come from anywhere: pins if the caller is a G.
  * Returns  the M, if it has a P; NULL on a thread or g0 without. outof undoes it. */
 struct m *enter(struct g *self);

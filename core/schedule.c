@@ -268,10 +268,7 @@ void schedule(struct m *mp)
 void await_parked(struct g *gp)
 {
 	for (int i = 0; ld_acq(&gp->status) == GPINNED; i++) {
-		if (i < 1000)
-			arch_relax();
-		else
-			os_yield();
+		claim_pause(i, &gp->status, GPINNED);
 	}
 }
 

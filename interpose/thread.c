@@ -76,15 +76,11 @@ struct thread *thread_first(void)
 
 void *thread_main_init(void)
 {
-	struct sched_param param;
-
 	harvest_adopt(&first->harvest);
 	first->main = true;
 	first->tid = *first->harvest.tidaddr;
 	st_rlx(&first->life, 0);
-	first->policy = real_table.sched_getscheduler(0);
-	if (real_table.sched_getparam(0, &param) == 0)
-		first->priority = param.sched_priority;
+	policy_init(first);
 	return first;
 }
 
@@ -206,6 +202,7 @@ static void thread_main(void *arg)
 	struct thread *t = arg;
 	__pthread_unwind_buf_t buf;
 
+	wishes_first(t);
 	if (base_setjmp(&buf, 0) == 0) {
 		__pthread_register_cancel(&buf);
 		/* As glibc has it, an int travels as a pointer. */
@@ -235,6 +232,8 @@ struct request {
 	bool detached;
 	uint64_t mask;
 	int policy, priority;
+	bool pinned;
+	cpu_set_t cpus;
 };
 
 static size_t default_stack(void)
@@ -258,11 +257,15 @@ static void read_attr(const pthread_attr_t *attr, struct request *req)
 	struct thread *self = thread_self();
 	int detach = PTHREAD_CREATE_JOINABLE, inherit = PTHREAD_INHERIT_SCHED;
 	struct sched_param param = { 0 };
+	cpu_set_t cpus;
 	sigset_t set;
 	void *addr;
 
 	req->policy = self ? self->policy : 0;
 	req->priority = self ? self->priority : 0;
+	req->pinned = self && self->pinned;
+	if (req->pinned)
+		req->cpus = self->cpus;
 	if (!attr) {
 		req->size = default_stack();
 		req->guard = PAGE;
@@ -287,6 +290,12 @@ static void read_attr(const pthread_attr_t *attr, struct request *req)
 		pthread_attr_getschedpolicy(attr, &req->policy);
 		pthread_attr_getschedparam(attr, &param);
 		req->priority = param.sched_priority;
+	}
+	/* Where none was set glibc gives all that could be. */
+	if (pthread_attr_getaffinity_np(attr, sizeof(cpus), &cpus) == 0 &&
+	    CPU_COUNT(&cpus) < CPU_SETSIZE) {
+		req->pinned = true;
+		req->cpus = cpus;
 	}
 }
 
@@ -350,6 +359,7 @@ static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 {
 	struct request req = { .mask = gmask() };
 	struct thread *t;
+	bool wishes;
 	int r;
 
 	reap_some();
@@ -357,13 +367,16 @@ static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 	r = thread_new(&req, &t);
 	if (r != 0)
 		return r;
+	r = wishes_try(t, req.policy, req.priority, req.pinned ? &req.cpus : NULL);
+	if (r != 0) {
+		thread_free(t);
+		return r;
+	}
 	t->fn = fn;
 	t->c11fn = c11fn;
 	t->arg = arg;
 	t->result = NULL;
 	t->guard = req.guard;
-	t->policy = req.policy;
-	t->priority = req.priority;
 	t->named = false;
 	st_rlx(&t->joins, NULL);
 	st_rlx(&t->cancel, 0);
@@ -372,12 +385,16 @@ static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 	add_rlx(&nalive, 1);
 	/* Before it runs: it may look. */
 	*out = t->harvest.thread;
+	wishes = ld_rlx(&t->wishes) != 0;
 	gstart(t->gp, thread_main, t, req.mask);
+	if (unlikely(wishes))
+		wishes_await(t);
 	return 0;
 }
 
 bool thread_due(const void *uc)
 {
+	wishes_do(thread_self(), uc);
 	signals_run();
 	return cancel_due(uc);
 }

@@ -47,6 +47,11 @@ enum interruptible {
 	BLOCKS, /* in the kernel, announced */
 };
 
+enum wish {
+	WISH_POLICY = 1,
+	WISH_CPUS = 2,
+};
+
 enum { NAME_LEN = 16, ROBUST_HEAD_BYTES = 24 };
 
 struct thread {
@@ -69,8 +74,12 @@ struct thread {
 	size_t guard; /* as asked for */
 	char name[NAME_LEN];
 	bool named;
-	int policy; /* as recorded; see attributes.c */
+	int policy; /* as recorded */
 	int priority;
+	ATOMIC(uint32_t) wishes; /* enum wish: to be done by the thread itself, as it next runs */
+	ATOMIC(uint32_t) settled; /* its first wishes are fulfilled; futex word of its creator */
+	bool pinned; /* cpus is set, or is to be */
+	cpu_set_t cpus;
 	bool wired;
 	stack_t altstack; /* as the program set it */
 	ATOMIC(uint64_t) signals; /* pending for it alone */

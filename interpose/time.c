@@ -1,5 +1,6 @@
 /* Sleeping, and points in time as the program gives them. */
 #include <errno.h>
+#include <sched.h>
 #include <time.h>
 
 #include "futex.h"
@@ -119,10 +120,12 @@ EXPORT unsigned sleep(unsigned s)
 
 EXPORT int sched_yield(void)
 {
-	if (served() && thread_self())
-		gosched();
-	else
+	struct thread *t = served() ? thread_self() : NULL;
+
+	/* To those of its priority; and these the kernel knows. */
+	if (!t || (unlikely(t->wired) && (t->policy == SCHED_FIFO || t->policy == SCHED_RR)))
 		return real_table.sched_yield();
+	gosched();
 	return 0;
 }
 

@@ -2,11 +2,29 @@
 #ifndef HEDDLE_WIRE_H
 #define HEDDLE_WIRE_H
 
+#include <sched.h>
+
 struct thread;
 
 /* thread_wire: the calling thread stays on its kernel thread from here on, whose tid and
- * robust list are its own. thread_unwire: before it ends. */
+ * robust list are its own. thread_wire_sig: the same for wishes_do in a handler.
+ * thread_unwire: before it ends. */
 void thread_wire(struct thread *t);
+void thread_wire_sig(struct thread *t);
 void thread_unwire(struct thread *t);
+
+/* ---- policy.c ---- */
+
+/* wishes_try: could t be given that policy and that set of cpus? Returns 0 or what pthread_create
+ * fails with; then t has these wishes. wishes_do: on t, which runs: fulfils them; uc as of
+ * core_config.sigdue. */
+int wishes_try(struct thread *t, int policy, int priority, const cpu_set_t *cpus);
+void wishes_do(struct thread *t, const void *uc);
+
+/* wishes_first: on t, at its start. wishes_await: until it did that: for its creator, who counts on
+ * a thread of higher priority to go before it. policy_init: of the program's first thread. */
+void wishes_first(struct thread *t);
+void wishes_await(struct thread *t);
+void policy_init(struct thread *t);
 
 #endif

@@ -1,0 +1,317 @@
+/* Policy, priority and affinity. A G that sets them for itself is wired to its kernel thread; what
+ * is set for another, or by attributes, is tried out on the caller's kernel thread, for the
+ * kernel's answer, and is a wish that the other fulfils as soon as it runs. */
+#include <errno.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "core.h"
+#include "futex.h"
+#include "os.h"
+#include "syscall.h"
+#include "thread.h"
+#include "wire.h"
+
+/* The record that a tid means, NULL if it is none of ours; *self: it is the caller's. */
+static struct thread *by_tid(pid_t tid, bool *self)
+{
+	struct thread *t = served() ? thread_self() : NULL;
+
+	*self = t && (tid == 0 || tid == t->tid);
+	return *self ? t : NULL;
+}
+
+static long kernel_policy(int32_t tid, int policy, int priority)
+{
+	struct sched_param param = { .sched_priority = priority };
+
+	return arch_syscall3(SYS_sched_setscheduler, tid, policy, (long)&param);
+}
+
+static long kernel_cpus(int32_t tid, const cpu_set_t *cpus)
+{
+	return arch_syscall3(SYS_sched_setaffinity, tid, sizeof(*cpus), (long)cpus);
+}
+
+/* No preemption comes between: this is our text. */
+static long try_policy(int policy, int priority)
+{
+	struct sched_param param = { 0 };
+	long before = arch_syscall3(SYS_sched_getscheduler, 0, 0, 0), r;
+
+	arch_syscall3(SYS_sched_getparam, 0, (long)&param, 0);
+	r = kernel_policy(0, policy, priority);
+	if (r == 0)
+		kernel_policy(0, (int)before, param.sched_priority);
+	return r;
+}
+
+/* *cpus becomes what the kernel makes of it. */
+static long try_cpus(cpu_set_t *cpus)
+{
+	cpu_set_t before = { 0 };
+	long r;
+
+	arch_syscall3(SYS_sched_getaffinity, 0, sizeof(before), (long)&before);
+	r = kernel_cpus(0, cpus);
+	if (r == 0) {
+		CPU_ZERO(cpus);
+		arch_syscall3(SYS_sched_getaffinity, 0, sizeof(*cpus), (long)cpus);
+		kernel_cpus(0, &before);
+	}
+	return r;
+}
+
+static int wish_policy(struct thread *t, int policy, int priority)
+{
+	long r = try_policy(policy, priority);
+
+	if (r == 0) {
+		t->policy = policy;
+		t->priority = priority;
+		or_sc(&t->wishes, WISH_POLICY);
+	}
+	return (int)-r;
+}
+
+static int wish_cpus(struct thread *t, const cpu_set_t *cpus)
+{
+	cpu_set_t set = *cpus;
+	long r = try_cpus(&set);
+
+	if (r == 0) {
+		t->cpus = set;
+		t->pinned = true;
+		or_sc(&t->wishes, WISH_CPUS);
+	}
+	return (int)-r;
+}
+
+/* Of the kernel threads: what the program began with. */
+static int usual_policy, usual_priority;
+
+void policy_init(struct thread *t)
+{
+	struct sched_param param;
+
+	t->policy = usual_policy = real_table.sched_getscheduler(0);
+	if (real_table.sched_getparam(0, &param) == 0)
+		t->priority = usual_priority = param.sched_priority;
+}
+
+int wishes_try(struct thread *t, int policy, int priority, const cpu_set_t *cpus)
+{
+	int r = 0;
+
+	t->policy = usual_policy;
+	t->priority = usual_priority;
+	t->pinned = false;
+	st_rlx(&t->wishes, 0);
+	if (policy != usual_policy || priority != usual_priority)
+		r = wish_policy(t, policy, priority);
+	if (r == 0 && cpus)
+		r = wish_cpus(t, cpus);
+	st_rlx(&t->settled, ld_rlx(&t->wishes) == 0);
+	return r;
+}
+
+void wishes_await(struct thread *t)
+{
+	while (ld_acq(&t->settled) == 0)
+		futex_wait(&t->settled, 0, (uint32_t)FUTEX_ANY, NULL, 0);
+}
+
+void wishes_first(struct thread *t)
+{
+	if (ld_rlx(&t->settled))
+		return;
+	wishes_do(t, NULL);
+	st_rel(&t->settled, 1);
+	futex_wake(&t->settled, FUTEX_ANY, (uint32_t)FUTEX_ANY, 0);
+}
+
+void wishes_do(struct thread *t, const void *uc)
+{
+	uint32_t wishes = ld_rlx(&t->wishes) ? xchg_acq(&t->wishes, 0) : 0;
+
+	if (wishes == 0)
+		return;
+	if (uc)
+		thread_wire_sig(t);
+	else
+		thread_wire(t);
+	if (wishes & WISH_CPUS)
+		kernel_cpus(0, &t->cpus);
+	if (wishes & WISH_POLICY)
+		kernel_policy(0, t->policy, t->priority);
+}
+
+static int set_policy(struct thread *t, int policy, const struct sched_param *param)
+{
+	bool wired = t->wired;
+	long r;
+
+	/* What it has already. */
+	if (policy == t->policy && param->sched_priority == t->priority)
+		return 0;
+	thread_wire(t);
+	r = kernel_policy(0, policy, param->sched_priority);
+	if (r == 0) {
+		t->policy = policy;
+		t->priority = param->sched_priority;
+	} else if (!wired) {
+		thread_unwire(t);
+	}
+	return (int)-r;
+}
+
+static int errno_of(int error)
+{
+	if (error == 0)
+		return 0;
+	errno = error;
+	return -1;
+}
+
+EXPORT int pthread_setschedparam(pthread_t thread, int policy, const struct sched_param *param)
+{
+	struct thread *t = served() ? thread_of(thread) : NULL;
+	int r;
+
+	if (!t)
+		return real_table.pthread_setschedparam(thread, policy, param);
+	if (t == thread_self())
+		return set_policy(t, policy, param);
+	r = wish_policy(t, policy, param->sched_priority);
+	if (r == 0)
+		gnotify_now(t->gp);
+	return r;
+}
+
+EXPORT int pthread_setschedprio(pthread_t thread, int prio)
+{
+	struct thread *t = served() ? thread_of(thread) : NULL;
+	struct sched_param param = { .sched_priority = prio };
+
+	if (!t)
+		return real_table.pthread_setschedprio(thread, prio);
+	return pthread_setschedparam(thread, t->policy, &param);
+}
+
+EXPORT int pthread_getschedparam(pthread_t thread, int *policy, struct sched_param *param)
+{
+	struct thread *t = served() ? thread_of(thread) : NULL;
+
+	if (!t)
+		return real_table.pthread_getschedparam(thread, policy, param);
+	*policy = t->policy;
+	param->sched_priority = t->priority;
+	return 0;
+}
+
+EXPORT int sched_setscheduler(pid_t tid, int policy, const struct sched_param *param)
+{
+	bool self;
+	struct thread *t = by_tid(tid, &self);
+
+	return self ? errno_of(set_policy(t, policy, param))
+		    : real_table.sched_setscheduler(tid, policy, param);
+}
+
+EXPORT int sched_getscheduler(pid_t tid)
+{
+	bool self;
+	struct thread *t = by_tid(tid, &self);
+
+	return self ? t->policy : real_table.sched_getscheduler(tid);
+}
+
+EXPORT int sched_setparam(pid_t tid, const struct sched_param *param)
+{
+	bool self;
+	struct thread *t = by_tid(tid, &self);
+
+	return self ? errno_of(set_policy(t, t->policy, param))
+		    : real_table.sched_setparam(tid, param);
+}
+
+EXPORT int sched_getparam(pid_t tid, struct sched_param *param)
+{
+	bool self;
+	struct thread *t = by_tid(tid, &self);
+
+	if (!self)
+		return real_table.sched_getparam(tid, param);
+	param->sched_priority = t->priority;
+	return 0;
+}
+
+static int set_affinity(struct thread *t, size_t n, const cpu_set_t *set)
+{
+	bool wired = t->wired;
+	long r;
+
+	thread_wire(t);
+	r = arch_syscall3(SYS_sched_setaffinity, 0, (long)n, (long)set);
+	if (r < 0) {
+		if (!wired)
+			thread_unwire(t);
+		return (int)-r;
+	}
+	t->pinned = true;
+	CPU_ZERO(&t->cpus);
+	arch_syscall3(SYS_sched_getaffinity, 0, sizeof(t->cpus), (long)&t->cpus);
+	return 0;
+}
+
+EXPORT int pthread_setaffinity_np(pthread_t thread, size_t n, const cpu_set_t *set)
+{
+	struct thread *t = served() ? thread_of(thread) : NULL;
+	cpu_set_t cpus = { 0 };
+	int r;
+
+	if (!t)
+		return real_table.pthread_setaffinity_np(thread, n, set);
+	if (t == thread_self())
+		return set_affinity(t, n, set);
+	memcpy(&cpus, set, n < sizeof(cpus) ? n : sizeof(cpus));
+	r = wish_cpus(t, &cpus);
+	if (r == 0)
+		gnotify_now(t->gp);
+	return r;
+}
+
+EXPORT int pthread_getaffinity_np(pthread_t thread, size_t n, cpu_set_t *set)
+{
+	struct thread *t = served() ? thread_of(thread) : NULL;
+
+	if (!t)
+		return real_table.pthread_getaffinity_np(thread, n, set);
+	if (!t->pinned)
+		t = thread_first();
+	/* Of the process, as long as it has none of its own. */
+	if (!t->pinned)
+		return real_table.pthread_getaffinity_np(t->harvest.thread, n, set);
+	for (size_t i = sizeof(t->cpus); i-- > n;)
+		if (((const char *)&t->cpus)[i])
+			return EINVAL;
+	memset(set, 0, n);
+	memcpy(set, &t->cpus, n < sizeof(t->cpus) ? n : sizeof(t->cpus));
+	return 0;
+}
+
+EXPORT int sched_setaffinity(pid_t tid, size_t n, const cpu_set_t *set)
+{
+	bool self;
+	struct thread *t = by_tid(tid, &self);
+
+	return self ? errno_of(set_affinity(t, n, set)) : real_table.sched_setaffinity(tid, n, set);
+}
+
+EXPORT int sched_getaffinity(pid_t tid, size_t n, cpu_set_t *set)
+{
+	bool self;
+
+	by_tid(tid, &self);
+	return real_table.sched_getaffinity(self ? 0 : tid, n, set);
+}

@@ -1,0 +1,166 @@
+/* Affinity, policy and priority of threads, set by themselves, by others and by attributes. The
+ * same holds natively. */
+#include "test.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static sem_t ready, go;
+static volatile int stop;
+
+static void last_cpu(cpu_set_t *only)
+{
+	cpu_set_t all;
+	size_t last = 0;
+
+	EXPECT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
+	for (size_t i = 0; i < CPU_SETSIZE; i++)
+		if (CPU_ISSET(i, &all))
+			last = i;
+	CPU_ZERO(only);
+	CPU_SET(last, only);
+}
+
+static void is_bound(pthread_t t, const cpu_set_t *only)
+{
+	cpu_set_t set;
+
+	EXPECT_EQ(pthread_getaffinity_np(t, sizeof(set), &set), 0);
+	EXPECT(CPU_EQUAL(&set, only));
+}
+
+/* The kernel's opinion, not ours. */
+static void runs_bound(const cpu_set_t *only)
+{
+	cpu_set_t set = { 0 };
+
+	is_bound(pthread_self(), only);
+	for (int i = 0; i < 20; i++) {
+		EXPECT(syscall(SYS_sched_getaffinity, 0, sizeof(set), &set) > 0);
+		EXPECT(CPU_EQUAL(&set, only));
+		EXPECT(CPU_ISSET((size_t)sched_getcpu(), only));
+		sched_yield();
+	}
+}
+
+static void *is_bound_at_its_start(void *only)
+{
+	runs_bound(only);
+	return NULL;
+}
+
+TEST(a_thread_begins_with_the_affinity_of_its_attributes_or_its_creator)
+{
+	cpu_set_t only, none;
+	pthread_attr_t attr;
+	pthread_t t;
+
+	last_cpu(&only);
+	pthread_attr_init(&attr);
+	EXPECT_EQ(pthread_attr_setaffinity_np(&attr, sizeof(only), &only), 0);
+	for (int i = 0; i < 3; i++) {
+		EXPECT_EQ(pthread_create(&t, &attr, is_bound_at_its_start, &only), 0);
+		EXPECT_EQ(pthread_join(t, NULL), 0);
+	}
+	CPU_ZERO(&none);
+	CPU_SET(CPU_SETSIZE - 1, &none);
+	EXPECT_EQ(pthread_attr_setaffinity_np(&attr, sizeof(none), &none), 0);
+	EXPECT_EQ(pthread_create(&t, &attr, is_bound_at_its_start, &only), EINVAL);
+	EXPECT_EQ(pthread_setaffinity_np(pthread_self(), sizeof(only), &only), 0);
+	EXPECT_EQ(pthread_create(&t, NULL, is_bound_at_its_start, &only), 0);
+	EXPECT_EQ(pthread_join(t, NULL), 0);
+}
+
+static void *is_bound_later(void *only)
+{
+	sem_post(&ready);
+	while (sem_wait(&go) != 0)
+		continue;
+	runs_bound(only);
+	return NULL;
+}
+
+static void *is_bound_in_its_sleep(void *only)
+{
+	sem_post(&ready);
+	EXPECT_EQ(usleep(20000), 0);
+	runs_bound(only);
+	return NULL;
+}
+
+static void *is_bound_while_it_computes(void *only)
+{
+	sem_post(&ready);
+	while (!stop)
+		continue;
+	runs_bound(only);
+	return NULL;
+}
+
+TEST(another_thread_is_bound_as_soon_as_it_runs)
+{
+	void *(*fns[])(void *) = { is_bound_later, is_bound_in_its_sleep,
+				   is_bound_while_it_computes };
+	cpu_set_t only, none;
+
+	last_cpu(&only);
+	CPU_ZERO(&none);
+	sem_init(&ready, 0, 0);
+	sem_init(&go, 0, 0);
+	for (int i = 0; i < 9; i++) {
+		pthread_t t;
+		stop = 0;
+		EXPECT_EQ(pthread_create(&t, NULL, fns[i % 3], &only), 0);
+		EXPECT_EQ(sem_wait(&ready), 0);
+		EXPECT_EQ(pthread_setaffinity_np(t, sizeof(none), &none), EINVAL);
+		EXPECT_EQ(pthread_setaffinity_np(t, sizeof(only), &only), 0);
+		is_bound(t, &only);
+		stop = 1;
+		if (i % 3 == 0)
+			sem_post(&go);
+		EXPECT_EQ(pthread_join(t, NULL), 0);
+	}
+}
+
+static int wanted;
+
+static void *has_policy(void *arg)
+{
+	struct sched_param param;
+	int policy;
+
+	sem_post(&ready);
+	while (sem_wait(&go) != 0)
+		continue;
+	EXPECT_EQ(pthread_getschedparam(pthread_self(), &policy, &param), 0);
+	EXPECT_EQ(policy, wanted);
+	EXPECT_EQ(syscall(SYS_sched_getscheduler, 0), wanted);
+	return arg;
+}
+
+TEST(another_thread_gets_its_policy_and_errors_are_told)
+{
+	struct sched_param param = { 0 }, got;
+	pthread_t t;
+	int policy;
+
+	sem_init(&ready, 0, 0);
+	sem_init(&go, 0, 0);
+	wanted = SCHED_BATCH;
+	EXPECT_EQ(pthread_create(&t, NULL, has_policy, NULL), 0);
+	EXPECT_EQ(sem_wait(&ready), 0);
+	EXPECT_EQ(pthread_setschedparam(t, 77, &param), EINVAL);
+	param.sched_priority = 5;
+	EXPECT_EQ(pthread_setschedparam(t, SCHED_BATCH, &param), EINVAL);
+	param.sched_priority = 0;
+	EXPECT_EQ(pthread_setschedparam(t, SCHED_BATCH, &param), 0);
+	EXPECT_EQ(pthread_getschedparam(t, &policy, &got), 0);
+	EXPECT_EQ(policy, SCHED_BATCH);
+	EXPECT_EQ(got.sched_priority, 0);
+	sem_post(&go);
+	EXPECT_EQ(pthread_join(t, NULL), 0);
+}
