@@ -156,6 +156,20 @@ static bool needs_true_tid(const pthread_mutex_t *m)
 	       ((kind & SHARED) && (kind & (ROBUST | OWNER_MATTERS)));
 }
 
+/* As glibc leaves one whose owner died: until it is made consistent, and with the dead owner still
+ * counted in its user's place. */
+static int inherited(pthread_mutex_t *m)
+{
+	enum { INCONSISTENT = 0x7fffffff };
+	int both = ROBUST | INHERIT;
+
+	if ((m->__data.__kind & both) != both || likely(!robust_orphan(m)))
+		return 0;
+	st_rlx(OWNER(m), INCONSISTENT);
+	m->__data.__nusers--;
+	return EOWNERDEAD;
+}
+
 enum how { LOCK, TRY, TIMED, UNLOCK };
 
 static int special(pthread_mutex_t *m, enum how how, clockid_t clock, const struct timespec *until)
@@ -172,7 +186,7 @@ static int special(pthread_mutex_t *m, enum how how, clockid_t clock, const stru
 	if (wait && !(m->__data.__kind & ROBUST)) {
 		r = real_table.pthread_mutex_trylock(m);
 		if (r != EBUSY)
-			return r;
+			return r == 0 ? inherited(m) : r;
 	}
 	if (wait)
 		entersyscall();
@@ -182,7 +196,7 @@ static int special(pthread_mutex_t *m, enum how how, clockid_t clock, const stru
 			   : real_table.pthread_mutex_unlock(m);
 	if (wait)
 		exitsyscall();
-	return r;
+	return r == 0 && how != UNLOCK ? inherited(m) : r;
 }
 
 /* ---- the calls ---- */

@@ -8,6 +8,12 @@
 
 #include "atomic.h"
 
+/* robust_end: what the kernel does for a thread that ends with robust mutexes locked. In robust.c.
+ * robust_orphan: m was just locked: did its owner end so, without the word telling it? */
+struct thread;
+void robust_end(struct thread *t);
+bool robust_orphan(pthread_mutex_t *m);
+
 /* mutex_word: where those wait who wait for m; NULL if that is glibc's business. */
 ATOMIC(uint32_t) *mutex_word(pthread_mutex_t *m);
 

@@ -3,7 +3,6 @@
 #include "thread.h"
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -12,6 +11,7 @@
 #include "base.h"
 #include "cpu.h"
 #include "futex.h"
+#include "mutex.h"
 #include "os.h"
 #include "signals.h"
 #include "stack.h"
@@ -124,34 +124,6 @@ static void reap_some(void)
 		thread_free(t);
 		t = next;
 	}
-}
-
-/* What the kernel does for a thread that ends with robust mutexes locked: its kernel thread
- * goes on. Those that inherit priority would need the kernel. */
-static void robust_end(struct thread *t)
-{
-	struct robust_list_head *head = t->harvest.robust;
-	struct robust_list *at, *next;
-
-	if (!head)
-		return;
-	for (at = head->list.next; at != &head->list; at = next) {
-		ATOMIC(uint32_t) *word = (ATOMIC(uint32_t) *)((char *)at + head->futex_offset);
-		uint32_t value = ld_rlx(word);
-
-		next = at->next;
-		if ((uintptr_t)at & 1)
-			break;
-		while ((value & FUTEX_TID_MASK) == (uint32_t)*t->harvest.tidaddr) {
-			if (cas_sc(word, value, (value & FUTEX_WAITERS) | FUTEX_OWNER_DIED)) {
-				if (value & FUTEX_WAITERS)
-					arch_syscall3(SYS_futex, (long)word, FUTEX_WAKE, 1);
-				break;
-			}
-			value = ld_rlx(word);
-		}
-	}
-	head->list.next = &head->list;
 }
 
 /* On the ending thread, after the program's last code on it. */

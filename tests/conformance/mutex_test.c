@@ -495,3 +495,43 @@ TEST(who_dies_with_a_robust_one_leaves_it_to_the_next)
 	robust_of(true, false);
 	robust_of(true, true);
 }
+
+static void *waits_for_the_dying(void *m)
+{
+	EXPECT_EQ(pthread_mutex_lock(m), EOWNERDEAD);
+	EXPECT_EQ(pthread_mutex_consistent(m), 0);
+	EXPECT_EQ(pthread_mutex_unlock(m), 0);
+	return NULL;
+}
+
+static void *dies_awaited(void *m)
+{
+	EXPECT_EQ(pthread_mutex_lock(m), 0);
+	usleep(10000);
+	return NULL;
+}
+
+TEST(a_robust_one_that_inherits_priority_is_left_to_the_next_too)
+{
+	for (int shared = 0; shared < 2; shared++) {
+		pthread_mutexattr_t attr;
+		pthread_mutex_t m;
+		pthread_t t[2];
+		pthread_mutexattr_init(&attr);
+		pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
+		pthread_mutexattr_setprotocol(&attr, PTHREAD_PRIO_INHERIT);
+		pthread_mutexattr_setpshared(&attr, shared);
+		EXPECT_EQ(pthread_mutex_init(&m, &attr), 0);
+		for (int i = 0; i < 3; i++) {
+			inherit(&m, false);
+			pthread_mutex_init(&m, &attr);
+			pthread_create(&t[0], NULL, dies_awaited, &m);
+			usleep(3000);
+			pthread_create(&t[1], NULL, waits_for_the_dying, &m);
+			pthread_join(t[0], NULL);
+			pthread_join(t[1], NULL);
+			EXPECT_EQ(pthread_mutex_lock(&m), 0);
+			EXPECT_EQ(pthread_mutex_unlock(&m), 0);
+		}
+	}
+}
