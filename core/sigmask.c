@@ -111,15 +111,19 @@ int gsigprocmask(int how, const uint64_t *set, uint64_t *old)
 	enum { BLOCK, UNBLOCK };
 	struct g *gp = getg();
 	struct m *mp = pin(gp);
-	uint64_t before = 0;
-	long r = arch_syscall4(__NR_rt_sigprocmask, how, (long)set, (long)&before, sizeof(before));
+	uint64_t before = 0, mine = gp->sigmask;
+	long r;
 
-	if (r == 0 && set) {
-		uint64_t now = how == BLOCK	? before | *set
-			       : how == UNBLOCK ? before & ~*set
-						: *set;
-		gp->sigmask = mp->sigmask = now;
-	}
+	/* One that is let in by the call finds the G here, and is for it. */
+	if (set)
+		gp->sigmask &= how == BLOCK ? ~(uint64_t)0 : how == UNBLOCK ? ~*set : *set;
+	r = arch_syscall4(__NR_rt_sigprocmask, how, (long)set, (long)&before, sizeof(before));
+	if (r == 0 && set)
+		gp->sigmask = mp->sigmask = how == BLOCK     ? before | *set
+					    : how == UNBLOCK ? before & ~*set
+							     : *set;
+	else
+		gp->sigmask = mine;
 	if (r == 0 && old)
 		*old = before;
 	unpin(gp);

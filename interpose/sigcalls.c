@@ -106,6 +106,19 @@ EXPORT int pthread_kill(pthread_t thread, int sig)
 	return 0;
 }
 
+EXPORT int raise(int sig)
+{
+	int r;
+
+	if (!served() || !thread_self())
+		return real_table.raise(sig);
+	r = pthread_kill(pthread_self(), sig);
+	if (r == 0)
+		return 0;
+	errno = r;
+	return -1;
+}
+
 /* ---- pending signals ---- */
 
 EXPORT int sigpending(sigset_t *set)

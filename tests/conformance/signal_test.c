@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -186,6 +187,33 @@ TEST(a_blocked_signal_waits_for_its_own_thread)
 	EXPECT(!pending(SIGUSR1));
 	sem_post(&done);
 	EXPECT_EQ(pthread_join(taker, NULL), 0);
+	EXPECT_EQ(wrong, 0);
+}
+
+static void *raises(void *arg)
+{
+	sigset_t set, old;
+
+	taker = pthread_self();
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	for (int i = 1; i <= 100; i++) {
+		EXPECT_EQ(pthread_sigmask(SIG_BLOCK, &set, &old), 0);
+		EXPECT_EQ(i % 2 ? raise(SIGUSR1) : (int)syscall(SYS_tkill, gettid(), SIGUSR1), 0);
+		EXPECT_EQ(handled, i - 1);
+		EXPECT_EQ(pthread_sigmask(SIG_SETMASK, &old, NULL), 0);
+		EXPECT_EQ(handled, i);
+	}
+	return arg;
+}
+
+TEST(what_a_thread_raises_is_its_own_as_soon_as_it_unblocks_it)
+{
+	pthread_t t;
+
+	handle(SIGUSR1, counts, 0);
+	EXPECT_EQ(pthread_create(&t, NULL, raises, NULL), 0);
+	EXPECT_EQ(pthread_join(t, NULL), 0);
 	EXPECT_EQ(wrong, 0);
 }
 
