@@ -204,8 +204,7 @@ struct request {
 	bool detached;
 	uint64_t mask;
 	int policy, priority;
-	bool pinned;
-	cpu_set_t cpus;
+	const cpu_set_t *cpus; /* NULL: any */
 };
 
 static size_t default_stack(void)
@@ -224,20 +223,18 @@ static size_t default_stack(void)
 	return n;
 }
 
-static void read_attr(const pthread_attr_t *attr, struct request *req)
+/* *cpus: room for what req->cpus points to. */
+static void read_attr(const pthread_attr_t *attr, struct request *req, cpu_set_t *cpus)
 {
 	struct thread *self = thread_self();
 	int detach = PTHREAD_CREATE_JOINABLE, inherit = PTHREAD_INHERIT_SCHED;
 	struct sched_param param = { 0 };
-	cpu_set_t cpus;
 	sigset_t set;
 	void *addr;
 
 	req->policy = self ? self->policy : 0;
 	req->priority = self ? self->priority : 0;
-	req->pinned = self && self->pinned;
-	if (req->pinned)
-		req->cpus = self->cpus;
+	req->cpus = self && self->pinned ? &self->cpus : NULL;
 	if (!attr) {
 		req->size = default_stack();
 		req->guard = PAGE;
@@ -264,11 +261,9 @@ static void read_attr(const pthread_attr_t *attr, struct request *req)
 		req->priority = param.sched_priority;
 	}
 	/* Where none was set glibc gives all that could be. */
-	if (pthread_attr_getaffinity_np(attr, sizeof(cpus), &cpus) == 0 &&
-	    CPU_COUNT(&cpus) < CPU_SETSIZE) {
-		req->pinned = true;
+	if (pthread_attr_getaffinity_np(attr, sizeof(*cpus), cpus) == 0 &&
+	    CPU_COUNT(cpus) < CPU_SETSIZE)
 		req->cpus = cpus;
-	}
 }
 
 static int thread_harvest(const struct request *req, struct thread **out)
@@ -331,15 +326,16 @@ static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 {
 	struct request req = { .mask = gmask() };
 	struct thread *t;
+	cpu_set_t cpus;
 	bool wishes;
 	int r;
 
 	reap_some();
-	read_attr(attr, &req);
+	read_attr(attr, &req, &cpus);
 	r = thread_new(&req, &t);
 	if (r != 0)
 		return r;
-	r = wishes_try(t, req.policy, req.priority, req.pinned ? &req.cpus : NULL);
+	r = wishes_try(t, req.policy, req.priority, req.cpus);
 	if (r != 0) {
 		thread_free(t);
 		return r;
