@@ -2,7 +2,8 @@
 # The conformance tests under other glibcs: in a root of its own for each suite of Debian's,
 # the tree is built and check-threads run. The roots are cached below BUILD/glibc (about
 # 400 MB each); remove one to have it made anew. Needs root, for chroot, and the network once.
-# Usage: glibc.sh BUILD SUITE...; $ONLY is passed on to the tests, $HEDDLE_MIRROR is the archive.
+# Usage: glibc.sh BUILD SUITE...; $ONLY is passed on to the tests, $HEDDLE_MIRROR is the archive,
+# $HEDDLE_APTOPT an option of apt's (for a frozen archive: 'Acquire::Check-Valid-Until "false"').
 set -u
 cd "$(dirname "$0")/.." || exit 1
 export LC_ALL=C
@@ -29,7 +30,8 @@ make_root() {
 	local root=$cache/$1
 	[ -d "$root" ] && return
 	rm -rf "$root.new"
-	mmdebstrap --quiet --variant=apt --include=gcc,libc6-dev,make \
+	mmdebstrap --variant=apt --include=gcc,libc6-dev,make \
+		${HEDDLE_APTOPT:+"--aptopt=$HEDDLE_APTOPT"} \
 		"$1" "$root.new" "$mirror" >"$root.log" 2>&1 && mv "$root.new" "$root"
 }
 
@@ -49,7 +51,8 @@ for suite in "$@"; do
 	root=$cache/$suite
 	log=$cache/$suite.log
 	if ! make_root "$suite"; then
-		echo "not ok $suite: no root was made (no network?); see $log"
+		rm -rf "$root.new"
+		echo "not ok $suite: no root was made (no network?): $(grep -m 1 '^E: ' "$log")"
 		failed=$((failed + 1))
 		continue
 	fi
