@@ -144,7 +144,7 @@ BLOCKS(epoll_wait_until_one_is_modified, .open = opens_for_nothing, .block = in_
 static void *waits_in_vain(void *arg)
 {
 	struct timespec t = { .tv_nsec = 20 * MS }, bad = { .tv_nsec = -1 };
-	struct epoll_event e[2];
+	struct epoll_event e[2] = { 0 };
 	int s = epoll_create1(EPOLL_CLOEXEC), fd[2];
 
 	EXPECT_EQ(pipe(fd), 0);
