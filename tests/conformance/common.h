@@ -302,6 +302,8 @@ static inline void row_is_interrupted(const struct row *r)
 		EXPECT_EQ(pthread_join(w[i].thread, NULL), 0);
 		EXPECT_EQ(w[i].result, -1);
 		EXPECT_EQ(w[i].error, EINTR);
+		if (w[i].path[0])
+			unlink(w[i].path);
 	}
 	EXPECT(handled >= 2);
 
