@@ -72,7 +72,7 @@ static void limit(int fd, int which, int ms)
 	do {                                                                                       \
 		long long takes_since = now_ms();                                                  \
 		call;                                                                              \
-		EXPECT(took(takes_since, (ms)-1));                                                 \
+		EXPECT(took(takes_since, (ms)-12));                                                \
 	} while (0)
 
 static void *is_limited_in_receiving(void *arg)
