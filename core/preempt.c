@@ -29,7 +29,7 @@ enum {
 
 struct range {
 	uintptr_t lo, hi;
-	bool always;
+	enum denial how;
 };
 
 static struct range ranges[MAX_RANGES];
@@ -39,7 +39,7 @@ static bool enabled;
 static struct mutex pool_lock = MUTEX_INIT(RANK_LEAF);
 static struct sigsave *pool;
 
-bool preempt_deny(uintptr_t lo, uintptr_t hi, bool always)
+bool preempt_deny(uintptr_t lo, uintptr_t hi, enum denial how)
 {
 	int32_t n = ld_rlx(&nranges);
 
@@ -47,7 +47,7 @@ bool preempt_deny(uintptr_t lo, uintptr_t hi, bool always)
 		return false;
 	ranges[n].lo = lo;
 	ranges[n].hi = hi;
-	ranges[n].always = always;
+	ranges[n].how = how;
 	/* Release: the handler sees a whole range. */
 	st_rel(&nranges, n + 1);
 	return true;
@@ -114,8 +114,9 @@ static void comeback(void *arg)
 }
 
 /* May the G be stopped with its program counter there? */
-static bool denied(struct m *mp, uintptr_t pc)
+static bool denied(struct m *mp, const void *uc)
 {
+	uintptr_t pc = arch_sigpc(uc);
 	int32_t n = ld_acq(&nranges);
 
 	if (pc >= (uintptr_t)arch_sigreturn && pc < (uintptr_t)arch_sigreturn_end)
@@ -123,8 +124,11 @@ static bool denied(struct m *mp, uintptr_t pc)
 	for (int32_t i = 0; i < n; i++) {
 		if (pc < ranges[i].lo || pc >= ranges[i].hi)
 			continue;
-		if (ranges[i].always)
+		if (ranges[i].how == DENY_ALWAYS)
 			return true;
+		/* Whoever makes calls all the time is hardly ever found elsewhere. */
+		if (ranges[i].how == DENY_BUT_CALLS)
+			return !arch_sigaftercall(uc);
 		/* It may hold a lock of that library's: a moment later, but not for ever. */
 		if (mp->putofftick != mp->preempttick) {
 			mp->putofftick = mp->preempttick;
@@ -175,7 +179,7 @@ static void handler(int sig, void *info, void *uc)
 	/* A handler of the program's that stands on this M's signal stack cannot leave it. */
 	if (arch_sigsp(uc) - (uintptr_t)mp->sigstack < SIG_STACK)
 		goto not_now;
-	if (!save || denied(mp, arch_sigpc(uc)) || !arch_sigsave(save, uc, &gp->sched, comeback)) {
+	if (!save || denied(mp, uc) || !arch_sigsave(save, uc, &gp->sched, comeback)) {
 		if (status == GRUNNING)
 			count(mp->p, preemptputoff);
 		goto not_now;
@@ -225,6 +229,11 @@ enum sigplace core_sigplace(void)
 bool core_sigcall(const void *uc)
 {
 	return arch_sigcall(uc);
+}
+
+uintptr_t core_sigpc(const void *uc)
+{
+	return arch_sigpc(uc);
 }
 
 bool core_sigfutex(const void *uc, uintptr_t *addr, int *op)

@@ -5,11 +5,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* preempt_deny: a G whose program counter is in [lo, hi) is not stopped by signal: never,
- * or (always == false) not the first few times in a row, since it may hold a lock of that
- * library's.
+/* preempt_deny: a G whose program counter is in [lo, hi) is not stopped by signal.
  * Returns  false if the list is full. Context: one thread at a time. */
-bool preempt_deny(uintptr_t lo, uintptr_t hi, bool always);
+enum denial {
+	DENY_ALWAYS,
+	DENY_AWHILE, /* not for the first moment: it may hold a lock of that library's */
+	DENY_BUT_CALLS, /* but for the way out of a system call, where nothing is held */
+};
+bool preempt_deny(uintptr_t lo, uintptr_t hi, enum denial how);
 
 /* ---- for handlers of the embedder's ---- */
 enum sigplace {
@@ -41,6 +44,9 @@ void core_sigaccept(uint64_t set);
 /* core_sigcall: true if what was interrupted at uc is a system call that has brought nothing:
  * about to be made, or interrupted. */
 bool core_sigcall(const void *uc);
+
+/* core_sigpc: where that is. */
+uintptr_t core_sigpc(const void *uc);
 
 /* core_sigfutex: true if what was interrupted at uc is a system call on *addr with operation *op,
  * as of futex: about to be made, or ended by nothing but the signal. */

@@ -48,6 +48,9 @@ void arch_diverted(void);
 
 /* arch_sigfutex, arch_sigcall: see core_sigfutex, core_sigcall. */
 bool arch_sigcall(const void *uc);
+
+/* arch_sigaftercall: is a system call's the last instruction before uc? */
+bool arch_sigaftercall(const void *uc);
 bool arch_sigfutex(const void *uc, uintptr_t *addr, int *op);
 
 /* arch_sigreturn: ends the frame at uc; *status becomes GRUNNING as the last thing done in

@@ -19,9 +19,12 @@
  *
  * The barrier is the canceller's, who is rare, so the waiter's store and look cost nothing;
  * where the kernel refuses it, each waiter has a fence of its own. */
+#include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <linux/futex.h>
 #include <sched.h>
+#include <string.h>
 
 #include "os.h"
 #include "preempt.h"
@@ -32,9 +35,32 @@
 /* Written before there is a second thread. */
 static bool own_fence;
 
+/* glibc's read and write, in which stdio blocks where we do not see it. What must not be cancelled
+ * there goes by other functions of its own. */
+static struct {
+	uintptr_t lo, hi;
+} stdio[2];
+
 void cancel_init(void)
 {
+	const void *fns[2];
+
 	own_fence = !os_membarrier();
+	memcpy(&fns[0], &real_table.read, sizeof(fns[0]));
+	memcpy(&fns[1], &real_table.write, sizeof(fns[1]));
+	for (int i = 0; i < 2; i++) {
+		Dl_info info;
+		void *extra = NULL;
+		if (!dladdr1(fns[i], &info, &extra, RTLD_DL_SYMENT) || !extra)
+			continue;
+		stdio[i].lo = (uintptr_t)info.dli_saddr;
+		stdio[i].hi = stdio[i].lo + ((const ElfW(Sym) *)extra)->st_size;
+	}
+}
+
+static bool in_stdio(uintptr_t pc)
+{
+	return (pc >= stdio[0].lo && pc < stdio[0].hi) || (pc >= stdio[1].lo && pc < stdio[1].hi);
 }
 
 static inline void say(struct thread *t, enum interruptible what)
@@ -174,7 +200,7 @@ bool cancel_due(const void *uc)
 		/* A wait of ours sees to it itself. */
 		return false;
 	default:
-		return bits & ASYNC;
+		return (bits & ASYNC) || (uc && core_sigcall(uc) && in_stdio(core_sigpc(uc)));
 	}
 }
 
@@ -211,7 +237,8 @@ EXPORT int pthread_cancel(pthread_t thread)
 		gnotify_now(t->gp);
 		sched_yield();
 	}
-	if ((ld_sc(&t->cancel) & (DISABLED | ASYNC)) == ASYNC)
+	/* Asynchronous; or perhaps blocked in stdio. One that comes there later is not found. */
+	if (!(ld_sc(&t->cancel) & (DISABLED | EXITING)))
 		gnotify_now(t->gp);
 	return 0;
 }

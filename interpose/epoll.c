@@ -8,9 +8,14 @@ struct epoll_call {
 	int max;
 };
 
-static long epoll_look(const struct epoll_call *c)
+static long epoll_look(const struct epoll_call *c, const struct patience *p)
 {
-	return arch_syscall4(SYS_epoll_wait, c->fd, (long)c->events, c->max, 0);
+	long r;
+
+	do
+		r = arch_syscall4(SYS_epoll_wait, c->fd, (long)c->events, c->max, 0);
+	while (r == -EINTR && !interrupted(p));
+	return r;
 }
 
 static long epoll_blocking(const struct epoll_call *c, const struct patience *p)
@@ -33,7 +38,7 @@ static long epoll_for(struct epoll_call *c, const struct patience *p)
 
 	do {
 		netpoll_tickets(&w, 1);
-		r = epoll_look(c);
+		r = epoll_look(c, p);
 		if (r != 0 || p->never)
 			break;
 		r = doze(&w, 1, p);

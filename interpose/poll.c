@@ -9,9 +9,16 @@
 
 /* ---- how long ---- */
 
+struct patience for_ever(void)
+{
+	struct patience p = { .forever = true, .handled = ld_rlx(&thread_self()->handled) };
+
+	return p;
+}
+
 static struct patience for_ns(uint64_t ns)
 {
-	struct patience p = { .never = ns == 0 };
+	struct patience p = { .never = ns == 0, .handled = ld_rlx(&thread_self()->handled) };
 
 	p.until.clock = CLOCK_MONOTONIC;
 	if (ns != 0) {
@@ -23,23 +30,19 @@ static struct patience for_ns(uint64_t ns)
 
 struct patience for_ms(int ms)
 {
-	struct patience forever = { .forever = true };
-
-	return ms < 0 ? forever : for_ns((uint64_t)ms * 1000000);
+	return ms < 0 ? for_ever() : for_ns((uint64_t)ms * 1000000);
 }
 
 bool for_timespec(struct patience *p, const struct timespec *t)
 {
-	struct patience forever = { .forever = true };
-
 	if (!t) {
-		*p = forever;
+		*p = for_ever();
 		return true;
 	}
 	if (t->tv_sec < 0 || t->tv_nsec < 0 || t->tv_nsec >= NSEC)
 		return false;
 	*p = (uint64_t)t->tv_sec >= INT64_MAX / NSEC
-		     ? forever
+		     ? for_ever()
 		     : for_ns((uint64_t)t->tv_sec * NSEC + (uint64_t)t->tv_nsec);
 	return true;
 }
@@ -51,6 +54,11 @@ uint64_t left_of(const struct patience *p)
 	return p->until.at > now ? p->until.at - now : 0;
 }
 
+bool interrupted(const struct patience *p)
+{
+	return ld_rlx(&thread_self()->handled) != p->handled;
+}
+
 /* ---- the mask of pselect and kin ---- */
 
 void masked(const sigset_t *set, struct patience *p, sigset_t *before)
@@ -60,7 +68,6 @@ void masked(const sigset_t *set, struct patience *p, sigset_t *before)
 	if (!set)
 		return;
 	p->masked = true;
-	p->handled = ld_rlx(&t->handled);
 	st_rlx(&t->masked, true);
 	compiler_barrier();
 	signals_mask(SIG_SETMASK, set, before);
@@ -79,10 +86,9 @@ void unmasked(const sigset_t *set, const sigset_t *before)
 long doze(struct pollwait *w, int n, const struct patience *p)
 {
 	struct thread *t = thread_self();
-	uint32_t handled = p->masked ? p->handled : ld_rlx(&t->handled);
 	long r;
 
-	if (ld_rlx(&t->handled) != handled)
+	if (p->masked && interrupted(p))
 		return -EINTR;
 	cancel_begin();
 	r = netpoll_waitany(w, n, p->forever ? NULL : &p->until);
@@ -90,7 +96,7 @@ long doze(struct pollwait *w, int n, const struct patience *p)
 	if (r != -EINTR)
 		return r;
 	cancel_point();
-	return ld_rlx(&t->handled) != handled ? -EINTR : 0;
+	return interrupted(p) ? -EINTR : 0;
 }
 
 struct pollwait *room_for(struct pollwait *few, size_t n)
@@ -113,9 +119,14 @@ void room_done(struct pollwait *w, const struct pollwait *few, size_t n)
 
 /* ---- poll ---- */
 
-static long look_poll(struct pollfd *fds, nfds_t n)
+static long look_poll(struct pollfd *fds, nfds_t n, const struct patience *p)
 {
-	return arch_syscall3(SYS_poll, (long)fds, (long)n, 0);
+	long r;
+
+	do
+		r = arch_syscall3(SYS_poll, (long)fds, (long)n, 0);
+	while (r == -EINTR && !interrupted(p));
+	return r;
 }
 
 static void wait_for_pollfd(struct pollwait *w, const struct pollfd *fd)
@@ -143,7 +154,7 @@ static long sleep_poll(struct pollfd *fds, nfds_t n, const struct patience *p)
 		wait_for_pollfd(&w[i], &fds[i]);
 	do {
 		netpoll_tickets(w, (int)n);
-		r = look_poll(fds, n);
+		r = look_poll(fds, n, p);
 		if (r != 0)
 			break;
 		r = doze(w, (int)n, p);
@@ -154,7 +165,7 @@ static long sleep_poll(struct pollfd *fds, nfds_t n, const struct patience *p)
 
 static long poll_for(struct pollfd *fds, nfds_t n, const struct patience *p)
 {
-	long r = look_poll(fds, n);
+	long r = look_poll(fds, n, p);
 	struct timespec t;
 
 	if (r != 0 || p->never)

@@ -13,13 +13,18 @@ enum { NSEC = 1000000000, FEW = 16 };
 struct patience {
 	bool forever;
 	bool never; /* only a look */
-	bool masked; /* any handler since masked() ends the call; there had been so many */
-	uint32_t handled;
+	bool masked; /* by masked() */
+	uint32_t handled; /* how many handlers had run when the call began */
 	struct deadline until;
 };
+struct patience for_ever(void);
 struct patience for_ms(int ms);
 bool for_timespec(struct patience *p, const struct timespec *t);
 uint64_t left_of(const struct patience *p);
+
+/* interrupted: has a handler run since the call began? Else an interruption is none of the
+ * program's. */
+bool interrupted(const struct patience *p);
 
 /* The mask of pselect and kin; set may be NULL. A signal that it lets in ends the call, also one
  * that came between the change and the sleep: from masked() to unmasked() every handler leaves

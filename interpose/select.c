@@ -50,13 +50,16 @@ static void ask_again(const struct sets *s)
 			memcpy(s->theirs[k], s->asked[k], s->words * sizeof(word));
 }
 
-static long look_select(const struct sets *s)
+static long look_select(const struct sets *s, const struct patience *p)
 {
-	static const struct timespec now = { 0, 0 };
-	struct timespec t = now;
+	long r;
 
-	return arch_syscall6(SYS_pselect6, s->n, (long)s->theirs[0], (long)s->theirs[1],
-			     (long)s->theirs[2], (long)&t, 0);
+	do {
+		struct timespec t = { 0, 0 };
+		r = arch_syscall6(SYS_pselect6, s->n, (long)s->theirs[0], (long)s->theirs[1],
+				  (long)s->theirs[2], (long)&t, 0);
+	} while (r == -EINTR && !interrupted(p));
+	return r;
 }
 
 static bool in_set(const struct sets *s, int k, int fd)
@@ -97,7 +100,7 @@ static long sleep_select(const struct sets *s, const struct patience *p)
 	do {
 		netpoll_tickets(w, n);
 		ask_again(s);
-		r = look_select(s);
+		r = look_select(s, p);
 		if (r != 0)
 			break;
 		r = doze(w, n, p);
@@ -124,14 +127,14 @@ static long select_for(struct sets *s, const struct patience *p)
 	long r;
 
 	if (p->never)
-		return look_select(s);
+		return look_select(s, p);
 	/* Sets larger than an fd_set the kernel reads only as far as it has descriptors. */
 	if (s->n < 0 || s->n > FD_SETSIZE)
 		return select_blocking(s, p);
 	s->words = ((size_t)s->n + WORD_BITS - 1) / WORD_BITS;
 	r = copy_in(s);
 	if (r == 0)
-		r = look_select(s);
+		r = look_select(s, p);
 	if (r != 0)
 		return r;
 	r = sleep_select(s, p);
@@ -170,12 +173,13 @@ EXPORT int pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec
 EXPORT int select(int n, fd_set *r, fd_set *w, fd_set *e, struct timeval *timeout)
 {
 	struct sets s = { .n = n, .theirs = { (word *)r, (word *)w, (word *)e } };
-	struct patience p = { .forever = true };
+	struct patience p;
 	long result;
 
 	if (!io_self())
 		return real_table.select(n, r, w, e, timeout);
 	cancel_point();
+	p = for_ever();
 	if (timeout) {
 		struct timespec t = { .tv_sec = timeout->tv_sec + timeout->tv_usec / 1000000,
 				      .tv_nsec = timeout->tv_usec % 1000000 * 1000 };

@@ -205,7 +205,7 @@ EXPORT int sigwait(const sigset_t *set, int *sig)
 
 static int wait_for_handler(const sigset_t *set)
 {
-	struct patience p = { .forever = true };
+	struct patience p = for_ever();
 	sigset_t before;
 
 	masked(set, &p, &before);

@@ -286,7 +286,12 @@ static long accept_call(const struct io *io)
 
 EXPORT int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 {
-	struct io io = { .fd = fd, .dir = POLL_READ, .addr = addr, .addrlen = len, .flags = flags };
+	struct io io = { .fd = fd,
+			 .dir = POLL_READ,
+			 .addr = addr,
+			 .addrlen = len,
+			 .flags = flags,
+			 .accepts = true };
 	long r;
 
 	if (!io_self())

@@ -156,7 +156,10 @@ static int deny_text(struct dl_phdr_info *info, size_t size, void *arg)
 		uintptr_t lo = info->dlpi_addr + ph->p_vaddr, hi = lo + ph->p_memsz;
 		bool ours = own >= lo && own < hi;
 		if (ph->p_type == PT_LOAD && (ph->p_flags & PF_X) && (loader || libc || ours))
-			preempt_deny(lo, hi, loader || ours);
+			preempt_deny(lo, hi,
+				     loader ? DENY_ALWAYS
+				     : ours ? DENY_BUT_CALLS
+					    : DENY_AWHILE);
 	}
 	return 0;
 }

@@ -310,37 +310,6 @@ BLOCKS(read_signalfd, .open = opens_signalfd, .block = reads_signal, .release = 
        .wants = sizeof(struct signalfd_siginfo), .how = RESTARTS)
 BLOCKS(poll_signalfd, .open = opens_signalfd, .block = polls, .release = sends, .wants = 1)
 
-static void *reads_own_signal(void *arg)
-{
-	struct signalfd_siginfo info;
-	int fd = signalfd_of(SIGUSR2, 0);
-
-	atomic_fetch_add(&entered, 1);
-	EXPECT_EQ(read(fd, &info, sizeof(info)), sizeof(info));
-	EXPECT_EQ(info.ssi_signo, SIGUSR2);
-	EXPECT_EQ(close(fd), 0);
-	atomic_fetch_add(&returned, 1);
-	return arg;
-}
-
-/* A signal directed at a thread is read by that thread. */
-TEST(a_signalfd_gives_a_thread_its_own_signals)
-{
-	pthread_t t[4];
-
-	block(SIGUSR2);
-	for (int i = 0; i < 4; i++)
-		EXPECT_EQ(pthread_create(&t[i], NULL, reads_own_signal, NULL), 0);
-	await(&entered, 4);
-	settle();
-	EXPECT_EQ(returned, 0);
-	for (int i = 0; i < 4; i++) {
-		EXPECT_EQ(pthread_kill(t[i], SIGUSR2), 0);
-		EXPECT_EQ(pthread_join(t[i], NULL), 0);
-		EXPECT_EQ(returned, i + 1);
-	}
-}
-
 static void *reads_numbers(void *arg)
 {
 	struct signalfd_siginfo info[2];

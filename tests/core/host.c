@@ -134,7 +134,8 @@ static int look_at_object(struct dl_phdr_info *info, size_t size, void *arg)
 		if (ph->p_type == PT_TLS)
 			tls_below += ph->p_memsz + ph->p_align;
 		if (ph->p_type == PT_LOAD && (ph->p_flags & PF_X) && !program)
-			preempt_deny(lo, lo + ph->p_memsz, strstr(info->dlpi_name, "/ld-") != NULL);
+			preempt_deny(lo, lo + ph->p_memsz,
+				     strstr(info->dlpi_name, "/ld-") ? DENY_ALWAYS : DENY_AWHILE);
 	}
 	return 0;
 }

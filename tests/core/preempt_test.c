@@ -222,13 +222,13 @@ static void hold_once(void *arg)
 	group_done(&grp);
 }
 
-static uint64_t turn_beside_denied(uintptr_t ms, bool always)
+static uint64_t turn_beside_denied(uintptr_t ms, enum denial how)
 {
 	uint64_t t;
 
 	start(1);
 	spins_per_ms = measure_spins();
-	EXPECT(preempt_deny((uintptr_t)registers_loop, (uintptr_t)registers_loop_end, always));
+	EXPECT(preempt_deny((uintptr_t)registers_loop, (uintptr_t)registers_loop_end, how));
 	grp.left = 1;
 	go(hold_once, (void *)ms);
 	t = now_ns();
@@ -244,7 +244,7 @@ TEST(a_g_in_a_denied_range_is_not_stopped)
 
 	if (no_signal())
 		return;
-	uint64_t t = turn_beside_denied(150, true);
+	uint64_t t = turn_beside_denied(150, DENY_ALWAYS);
 	EXPECT_EQ(ld_rlx(&phase), 2);
 	stats_sum(&sum);
 	test_say("  went on after %llu us, put off %llu times", (unsigned long long)t / US,
@@ -259,7 +259,7 @@ TEST(a_g_in_a_range_denied_for_a_moment_is_stopped_after_some_tries)
 
 	if (no_signal())
 		return;
-	uint64_t t = turn_beside_denied(2000, false);
+	uint64_t t = turn_beside_denied(2000, DENY_AWHILE);
 	EXPECT_EQ(ld_rlx(&phase), 1);
 	stats_sum(&sum);
 	test_say("  stopped after %llu us, put off %llu times", (unsigned long long)t / US,

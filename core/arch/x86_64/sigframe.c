@@ -99,6 +99,13 @@ void arch_sigdivert(void *at, void (*fn)(void))
 
 enum { SYSCALL_0 = 0x0f, SYSCALL_1 = 0x05, INTERRUPTED = -4 };
 
+bool arch_sigaftercall(const void *uc)
+{
+	const uint8_t *pc = (const uint8_t *)arch_sigpc(uc);
+
+	return pc[-2] == SYSCALL_0 && pc[-1] == SYSCALL_1;
+}
+
 bool arch_sigcall(const void *at)
 {
 	const greg_t *regs = ((const ucontext_t *)at)->uc_mcontext.gregs;
