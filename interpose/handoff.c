@@ -18,10 +18,10 @@ static inline struct thread *announce(bool point)
 	return t;
 }
 
-static inline void denounce(struct thread **t)
+static inline void announced(struct thread *t)
 {
-	if (*t)
-		cancel_unblocks(*t);
+	if (t)
+		cancel_unblocks(t);
 }
 
 #define ALIAS(...)
@@ -31,8 +31,10 @@ static inline void denounce(struct thread **t)
 #define PLAIN(type, name, params, args, road)                                                      \
 	EXPORT type name params                                                                    \
 	{                                                                                          \
-		struct thread *t __attribute__((cleanup(denounce), unused)) = announce(road);      \
-		return real_table.name args;                                                       \
+		struct thread *t = announce(road);                                                 \
+		type r = real_table.name args;                                                     \
+		announced(t);                                                                      \
+		return r;                                                                          \
 	}
 #include "calls.def"
 #undef PLAIN
@@ -40,6 +42,22 @@ static inline void denounce(struct thread **t)
 #undef HANDS
 #undef CALL
 #undef ALIAS
+
+EXPORT void sync(void)
+{
+	struct thread *t = announce(false);
+
+	real_table.sync();
+	announced(t);
+}
+
+EXPORT void vsyslog(int priority, const char *format, va_list args)
+{
+	struct thread *t = announce(false);
+
+	real_table.vsyslog(priority, format, args);
+	announced(t);
+}
 
 /* ---- opening: a FIFO waits for its other end ---- */
 

@@ -1,0 +1,117 @@
+/* The look-up of lookup.h: ELF's hash tables of the GNU kind, read in place. */
+#include "lookup.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { OBJECTS = 256, HIDDEN = 0x8000, WORD_BITS = 64 };
+
+/* What of an object the search needs; the table's parts as the format has them. */
+static struct object {
+	uintptr_t base;
+	const ElfW(Sym) * symbols;
+	const char *names;
+	const uint16_t *versions;
+	const uint64_t *bloom;
+	const uint32_t *buckets, *chains;
+	uint32_t nbuckets, first, nbloom, shift;
+} objects[OBJECTS];
+static int nobjects;
+
+static bool describe(struct object *o, const struct link_map *map)
+{
+	const uint32_t *hash = NULL;
+
+	memset(o, 0, sizeof(*o));
+	o->base = map->l_addr;
+	for (const ElfW(Dyn) *d = map->l_ld; d->d_tag != DT_NULL; d++) {
+		const void *at = (const void *)d->d_un.d_ptr;
+		switch (d->d_tag) {
+		case DT_GNU_HASH:
+			hash = at;
+			break;
+		case DT_SYMTAB:
+			o->symbols = at;
+			break;
+		case DT_STRTAB:
+			o->names = at;
+			break;
+		case DT_VERSYM:
+			o->versions = at;
+			break;
+		}
+	}
+	if (!hash || !o->symbols || !o->names)
+		return false;
+	/* The kernel's own object is not relocated, and has nothing for us. */
+	if ((uintptr_t)hash < o->base)
+		return true;
+	o->nbuckets = hash[0];
+	o->first = hash[1];
+	o->nbloom = hash[2];
+	o->shift = hash[3];
+	o->bloom = (const uint64_t *)(const void *)(hash + 4);
+	o->buckets = hash + 4 + 2 * o->nbloom;
+	o->chains = o->buckets + o->nbuckets;
+	return true;
+}
+
+bool lookup_begin(void)
+{
+	const struct link_map *map;
+	Dl_info info;
+	void *own = NULL;
+
+	nobjects = 0;
+	if (!dladdr1((const void *)(uintptr_t)lookup_begin, &info, &own, RTLD_DL_LINKMAP) || !own)
+		return false;
+	for (map = ((const struct link_map *)own)->l_next; map; map = map->l_next) {
+		if (nobjects == OBJECTS || !describe(&objects[nobjects], map))
+			return false;
+		nobjects += objects[nobjects].nbuckets != 0;
+	}
+	return true;
+}
+
+static const ElfW(Sym) * find(const struct object *o, const char *name, uint32_t h)
+{
+	uint64_t word = o->bloom[h / WORD_BITS % o->nbloom];
+	uint32_t i;
+
+	if (!(word >> h % WORD_BITS & word >> (h >> o->shift) % WORD_BITS & 1))
+		return NULL;
+	i = o->buckets[h % o->nbuckets];
+	if (i < o->first)
+		return NULL;
+	for (;; i++) {
+		uint32_t entry = o->chains[i - o->first];
+		const ElfW(Sym) *s = &o->symbols[i];
+		if ((entry | 1) == (h | 1) && s->st_shndx != SHN_UNDEF &&
+		    (!o->versions || !(o->versions[i] & HIDDEN)) &&
+		    strcmp(o->names + s->st_name, name) == 0)
+			return s;
+		if (entry & 1)
+			return NULL;
+	}
+}
+
+void *lookup_next(const char *name)
+{
+	uint32_t h = 5381;
+
+	for (const char *c = name; *c; c++)
+		h = h * 33 + (unsigned char)*c;
+	for (int k = 0; k < nobjects; k++) {
+		const ElfW(Sym) *s = find(&objects[k], name, h);
+		if (!s)
+			continue;
+		/* One that the loader chooses when it is asked. */
+		if (ELF64_ST_TYPE(s->st_info) == STT_GNU_IFUNC)
+			return dlsym(RTLD_NEXT, name);
+		return (void *)(objects[k].base + s->st_value);
+	}
+	return NULL;
+}
