@@ -12,6 +12,10 @@
  * robust_orphan: m was just locked: did its owner end so, without the word telling it? */
 struct thread;
 void robust_end(struct thread *t);
+
+/* robust_set: the program has told the kernel of another list. */
+struct robust_list_head;
+void robust_set(struct thread *t, struct robust_list_head *head);
 bool robust_orphan(pthread_mutex_t *m);
 
 /* mutex_word: where those wait who wait for m; NULL if that is glibc's business. */

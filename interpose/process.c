@@ -1,7 +1,10 @@
 /* Processes. fork and its kin tell us by pthread_atfork (shim/start.c); what does not is here. */
 #include <errno.h>
+#include <stdarg.h>
 
+#include "lookup.h"
 #include "thread.h"
+#include "wire.h"
 
 struct g *vfork_before(void);
 pid_t vfork_after(struct g *gp, long r);
@@ -11,16 +14,55 @@ EXPORT pid_t _Fork(void)
 	pid_t pid;
 
 	served();
+	process_forking();
 	pid = real_table._Fork();
 	if (pid == 0)
 		heddle_forked();
 	return pid;
 }
 
+/* ---- tracing: the tracer is a kernel thread, that which forked or attached ---- */
+
+static bool may_trace;
+
+void process_init(void)
+{
+	may_trace = lookup_wanted("ptrace");
+}
+
+/* Before a fork whose child may ask to be traced. */
+void process_forking(void)
+{
+	struct thread *t = may_trace && heddle_started() ? thread_self() : NULL;
+
+	if (t)
+		thread_wire(t);
+}
+
+EXPORT long ptrace(enum __ptrace_request request, ...)
+{
+	struct thread *t = served() ? thread_self() : NULL;
+	va_list args;
+	pid_t pid;
+	void *at, *data;
+
+	va_start(args, request);
+	pid = va_arg(args, pid_t);
+	at = va_arg(args, void *);
+	data = va_arg(args, void *);
+	va_end(args);
+	if (t)
+		thread_wire(t);
+	return real_table.ptrace(request, pid, at, data);
+}
+
 /* Of vfork.S. In the child, which borrows this thread's memory, nothing is ours to serve. */
 struct g *vfork_before(void)
 {
-	return served() && thread_self() ? core_vforking() : NULL;
+	if (!served() || !thread_self())
+		return NULL;
+	process_forking();
+	return core_vforking();
 }
 
 pid_t vfork_after(struct g *gp, long r)

@@ -4,13 +4,19 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <linux/io_uring.h>
 #include <stdarg.h>
 #include <sys/syscall.h>
 
 #include "futex.h"
+#include "mutex.h"
 #include "os.h"
 #include "syscall.h"
 #include "thread.h"
+#include "wire.h"
+
+/* Younger than some headers. */
+enum { IORING_SETUP_SINGLE_ISSUER_ = 1 << 12, IORING_REGISTER_RING_FDS_ = 20 };
 
 static long answer(long r)
 {
@@ -142,6 +148,20 @@ static long private_futex(long *a, bool *ours)
 	}
 }
 
+/* A ring may be its maker's alone, and then knows it by its kernel thread. */
+static long ring_setup(struct thread *t, const long *a)
+{
+	bool wired = t->wired;
+	long r;
+
+	thread_wire(t);
+	r = arch_syscall3(SYS_io_uring_setup, a[0], a[1], 0);
+	if (!wired && (r < 0 || !(((const struct io_uring_params *)a[1])->flags &
+				  IORING_SETUP_SINGLE_ISSUER_)))
+		thread_unwire(t);
+	return r;
+}
+
 /* Calls whose answer is the thread's, and would be another's from its kernel thread. False:
  * it is none of them. */
 static bool thread_call(struct thread *t, long nr, long *a, long *r)
@@ -163,7 +183,7 @@ static bool thread_call(struct thread *t, long nr, long *a, long *r)
 	case SYS_set_robust_list:
 		if (a[1] != ROBUST_HEAD_BYTES)
 			return false;
-		t->harvest.robust = (struct robust_list_head *)a[0];
+		robust_set(t, (struct robust_list_head *)a[0]);
 		return !t->wired;
 	case SYS_set_tid_address:
 		*r = t->tid;
@@ -177,6 +197,14 @@ static bool thread_call(struct thread *t, long nr, long *a, long *r)
 		if (a[nr == SYS_tgkill] != t->tid)
 			return false;
 		a[nr == SYS_tgkill] = os_gettid();
+		return false;
+	case SYS_io_uring_setup:
+		*r = ring_setup(t, a);
+		return true;
+	case SYS_io_uring_register:
+		/* Numbers of rings that are a kernel thread's own. */
+		if (a[1] == IORING_REGISTER_RING_FDS_)
+			thread_wire(t);
 		return false;
 	case SYS_exit:
 		thread_vanish(t);

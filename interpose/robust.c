@@ -2,7 +2,9 @@
  * them. One that inherits priority and has waiters is handed to one of them by the kernel as if
  * it had been unlocked; that its owner died is noted here, for whoever of this process gets it. */
 #include <linux/futex.h>
+#include <stddef.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 
 #include "mutex.h"
 #include "syscall.h"
@@ -57,21 +59,51 @@ static void end_one(ATOMIC(uint32_t) *word, uint32_t tid, bool inherits)
 	}
 }
 
-void robust_end(struct thread *t)
+/* What the program itself told the kernel may be no list at all: the kernel looks before it
+ * reads, and gives up after so many. */
+static bool peek(const struct thread *t, uintptr_t at, uintptr_t *value)
+{
+	struct iovec here = { value, sizeof(*value) }, there = { (void *)at, sizeof(*value) };
+
+	if (!t->rawrobust) {
+		*value = *(const uintptr_t *)at;
+		return true;
+	}
+	return arch_syscall6(SYS_process_vm_readv, getpid(), (long)&here, 1, (long)&there, 1, 0) ==
+	       sizeof(*value);
+}
+
+void robust_set(struct thread *t, struct robust_list_head *head)
+{
+	if (!t->glibcs_robust)
+		t->glibcs_robust = t->harvest.robust;
+	t->harvest.robust = head;
+	t->rawrobust = head != t->glibcs_robust;
+}
+
+static void end_all(struct thread *t)
 {
 	enum { INHERITS = 1 }; /* beside the address of an entry */
-	struct robust_list_head *head = t->harvest.robust;
-	uintptr_t at;
+	uintptr_t head = (uintptr_t)t->harvest.robust, at, offset;
 
-	if (!head)
+	if (!head || !peek(t, head + offsetof(struct robust_list_head, list), &at) ||
+	    !peek(t, head + offsetof(struct robust_list_head, futex_offset), &offset))
 		return;
-	at = (uintptr_t)head->list.next;
-	while ((struct robust_list *)(at & ~(uintptr_t)INHERITS) != &head->list) {
-		struct robust_list *entry = (struct robust_list *)(at & ~(uintptr_t)INHERITS);
+	for (int i = 0; i < ROBUST_LIST_LIMIT && (at & ~(uintptr_t)INHERITS) != head; i++) {
+		uintptr_t entry = at & ~(uintptr_t)INHERITS, word;
 		bool inherits = at & INHERITS;
-		at = (uintptr_t)entry->next;
-		end_one((ATOMIC(uint32_t) *)((char *)entry + head->futex_offset),
-			(uint32_t)*t->harvest.tidaddr, inherits);
+		if (!peek(t, entry, &at) || !peek(t, (entry + offset) & ~(uintptr_t)7, &word))
+			return;
+		end_one((ATOMIC(uint32_t) *)(entry + offset), (uint32_t)*t->harvest.tidaddr,
+			inherits);
 	}
-	head->list.next = &head->list;
+}
+
+void robust_end(struct thread *t)
+{
+	end_all(t);
+	if (t->rawrobust)
+		robust_set(t, t->glibcs_robust);
+	if (t->harvest.robust)
+		t->harvest.robust->list.next = &t->harvest.robust->list;
 }

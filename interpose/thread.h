@@ -71,6 +71,8 @@ struct thread {
 	uint64_t startmask; /* the signal mask of its start */
 	bool ownstack; /* the program brought the stack: not for recycling */
 	bool main;
+	bool rawrobust; /* its robust list is the program's word to the kernel, not glibc's */
+	struct robust_list_head *glibcs_robust; /* once there was another */
 	size_t guard; /* as asked for */
 	char name[NAME_LEN];
 	bool named;
@@ -116,6 +118,11 @@ void thread_free(struct thread *t);
 
 /* thread_forked: in the child of a fork: the caller is its first thread. */
 void thread_forked(void);
+
+/* process_init: when there are to be threads. process_forking: the caller is about to fork. In
+ * process.c. */
+void process_init(void);
+void process_forking(void);
 
 /* thread_create_c11: as pthread_create, for a function that returns int. */
 int thread_create_c11(pthread_t *out, int (*fn)(void *), void *arg);

@@ -59,6 +59,26 @@ static bool describe(struct object *o, const struct link_map *map)
 	return true;
 }
 
+/* Symbols that an object asks for come before those it has. */
+static bool wants(const struct object *o, const char *name)
+{
+	for (uint32_t i = 1; i < o->first; i++)
+		if (o->symbols[i].st_shndx == SHN_UNDEF &&
+		    strcmp(o->names + o->symbols[i].st_name, name) == 0)
+			return true;
+	return false;
+}
+
+bool lookup_wanted(const char *name)
+{
+	for (const struct link_map *map = _r_debug.r_map; map; map = map->l_next) {
+		struct object o;
+		if (describe(&o, map) && o.nbuckets != 0 && wants(&o, name))
+			return true;
+	}
+	return false;
+}
+
 bool lookup_begin(void)
 {
 	const struct link_map *map;

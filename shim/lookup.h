@@ -12,4 +12,7 @@ bool lookup_begin(void);
  * that has one; or NULL. */
 void *lookup_next(const char *name);
 
+/* lookup_wanted: does some object but libc itself ask for that name? Slower. */
+bool lookup_wanted(const char *name);
+
 #endif

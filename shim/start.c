@@ -99,7 +99,7 @@ static void boot(void)
 		return;
 	}
 	/* Also for forks inside glibc (daemon, forkpty), which pass by any symbol. */
-	pthread_atfork(NULL, NULL, heddle_forked);
+	pthread_atfork(process_forking, NULL, heddle_forked);
 }
 
 void heddle_forked(void)
@@ -191,6 +191,7 @@ bool heddle_start(void)
 	c.tls = (c.tls + 63) & ~(size_t)63;
 	harvest_start();
 	tls_init();
+	process_init();
 	c.host = thread_main_init();
 	dl_iterate_phdr(deny_text, NULL);
 	r = core_init(&c);
