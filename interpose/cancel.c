@@ -32,6 +32,8 @@
 #include "sleep.h"
 #include "thread.h"
 
+enum { NAP_MIN = 20000, NAP_MAX = 1000000 };
+
 /* Written before there is a second thread. */
 static bool own_fence;
 
@@ -208,6 +210,7 @@ bool cancel_due(const void *uc)
 void cancel_act(void)
 {
 	st_rlx(&thread_self()->waitsat, 0);
+	st_rlx(&thread_self()->interruptible, NO_WAIT);
 	if (core_sigplace() == SIGPLACE_CALL)
 		exitsyscall();
 	pthread_exit(PTHREAD_CANCELED);
@@ -231,11 +234,17 @@ EXPORT int pthread_cancel(pthread_t thread)
 		os_membarrier();
 	while (ld_sc(&t->interruptible) == WAITS && !gointerrupt(t->gp))
 		sched_yield();
-	/* Until it was found blocked in its call, or is out of it. */
-	while ((ld_sc(&t->waitsat) || ld_sc(&t->interruptible) == BLOCKS) &&
-	       !(ld_sc(&t->cancel) & (DISABLED | EXITING))) {
+	/* Until it was found blocked in its call, or is out of it. Between the signals it must come
+	 * to run: one that is always there when the last one's handler ends stops it for good. */
+	for (uint64_t nap = NAP_MIN; (ld_sc(&t->waitsat) || ld_sc(&t->interruptible) == BLOCKS) &&
+				     !(ld_sc(&t->cancel) & (DISABLED | EXITING));
+	     nap = nap < NAP_MAX ? 2 * nap : nap) {
+		struct timespec span = { .tv_nsec = (long)nap };
 		gnotify_now(t->gp);
-		sched_yield();
+		if (thread_self())
+			gosleep(CLOCK_MONOTONIC, nanotime() + nap);
+		else
+			real_table.nanosleep(&span, NULL);
 	}
 	/* Asynchronous; or perhaps blocked in stdio. One that comes there later is not found. */
 	if (!(ld_sc(&t->cancel) & (DISABLED | EXITING)))
