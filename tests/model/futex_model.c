@@ -182,7 +182,7 @@ TEST(a_wait_without_a_timer_to_be_had_ends)
 
 /* ---- signals ---- */
 
-static void interrupt(void *arg)
+static void interrupter(void *arg)
 {
 	count_of[3] = gointerrupt(arg);
 }
@@ -201,7 +201,7 @@ TEST(a_signal_or_a_wakeup_ends_a_wait)
 	begin();
 	stage_g("waiter", wait_a, &result[0]);
 	stage_g("waker", change_and_wake_one, &count_of[0]);
-	stage_g("signaller", interrupt, &actors[0].g);
+	stage_g("signaller", interrupter, &actors[0].g);
 	model_finally(check_interrupted);
 	model_must_reach(3);
 }
@@ -219,7 +219,7 @@ TEST(a_signal_a_timeout_or_a_wakeup_ends_a_wait)
 	begin();
 	stage_g("waiter", wait_a_timed, &result[0]);
 	stage_g("waker", change_and_wake_one, &count_of[0]);
-	stage_g("signaller", interrupt, &actors[0].g);
+	stage_g("signaller", interrupter, &actors[0].g);
 	model_finally(check_any_end);
 }
 
@@ -229,7 +229,7 @@ TEST(a_signal_meets_a_wait_without_a_timer_to_be_had)
 	stage_nomem = true;
 	stage_g("waiter", wait_a_timed, &result[0]);
 	stage_g("waker", change_and_wake_one, &count_of[0]);
-	stage_g("signaller", interrupt, &actors[0].g);
+	stage_g("signaller", interrupter, &actors[0].g);
 	model_finally(check_any_end);
 }
 
@@ -255,7 +255,7 @@ TEST(a_signal_ends_the_wait_it_finds)
 	begin();
 	stage_g("waiter", wait_for_a_then_b, result);
 	stage_g("waker", wake_a_then_b, NULL);
-	stage_g("signaller", interrupt, &actors[0].g);
+	stage_g("signaller", interrupter, &actors[0].g);
 	model_finally(check_interrupted_twice);
 }
 
