@@ -44,8 +44,9 @@ long io_block(struct io *io);
 /* io_road: by which road this attempt goes; takes the ticket. */
 static inline enum road io_road(struct io *io)
 {
-	io->ticket = netpoll_ticket(io->fd, io->dir);
 	io->road = fd_road(io->fd, io->dir);
+	if (io->road != ROAD_CALL)
+		io->ticket = netpoll_ticket(io->fd, io->dir);
 	return io->road;
 }
 

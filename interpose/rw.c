@@ -158,11 +158,12 @@ static long writev_all(struct io *io)
 EXPORT ssize_t read(int fd, void *buf, size_t n)
 {
 	struct io io = { .fd = fd, .dir = POLL_READ, .buf = buf, .n = n };
+	struct thread *t = io_self();
 	long r;
 
-	if (!io_self())
+	if (!t)
 		return real_table.read(fd, buf, n);
-	cancel_point();
+	cancel_look(t);
 	r = io_do(&io, read_socket, read_nowait, read_call);
 	io_end(&io);
 	return io_answer(r);
@@ -171,10 +172,11 @@ EXPORT ssize_t read(int fd, void *buf, size_t n)
 EXPORT ssize_t write(int fd, const void *buf, size_t n)
 {
 	struct io io = { .fd = fd, .dir = POLL_WRITE, .buf = (void *)(uintptr_t)buf, .n = n };
+	struct thread *t = io_self();
 
-	if (!io_self())
+	if (!t)
 		return real_table.write(fd, buf, n);
-	cancel_point();
+	cancel_look(t);
 	return io_answer(write_all(&io));
 }
 

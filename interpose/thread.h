@@ -142,6 +142,13 @@ void thread_locals_end(void);
 void cancel_point(void);
 bool cancel_pending(void);
 
+/* cancel_look: cancel_point for the running thread t. */
+static inline void cancel_look(struct thread *t)
+{
+	if (unlikely(ld_rlx(&t->cancel) & CANCELED))
+		cancel_point();
+}
+
 /* cancel_announce: from here on a canceller interrupts the waits of the running thread t; the
  * look whether it is cancelled comes after. cancel_init: before the second thread. */
 void cancel_announce(struct thread *t);
