@@ -151,12 +151,14 @@ void signals_run(void)
 void signals_unblocked(void)
 {
 	struct thread *t = thread_self();
+	/* A fence: the mask is written, then this is read; who sends does the reverse. */
+	uint64_t mine = or_sc(&t->signals, 0);
 	uint64_t free = ~gmask(), held = signals_held() & free;
 
 	for (int sig = 1; sig < SIGNALS && held; sig++)
 		if ((held & signal_bit(sig)) && signal_unhold(sig))
 			signal_lend(t, sig, signal_info(sig));
-	if (ld_sc(&t->signals) & free)
+	if ((mine | ld_sc(&t->signals)) & free)
 		signals_run();
 }
 
