@@ -75,14 +75,15 @@ static void handle(int sig, siginfo_t *info, ucontext_t *uc, bool call)
 static void on_signal(int sig, siginfo_t *info, void *uc)
 {
 	enum sigplace place = core_sigplace();
+	struct thread *t = thread_self();
 	bool marked = signal_marked(info);
 	int saved = errno;
 	struct g *gp;
 
 	if (place != SIGPLACE_CORE) {
-		if (marked && !signal_take(sig, info))
+		if (marked && !(t && signal_claim(t, sig, info)))
 			return;
-		if (thread_self()) {
+		if (t) {
 			handle(sig, info, uc, place == SIGPLACE_CALL);
 		} else {
 			os_sigmask(handler_mask(sig, uc));

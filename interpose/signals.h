@@ -30,12 +30,11 @@ void signal_push(struct thread *t, int sig);
  * someone else pushes. False: t has ended. For handlers too. */
 bool signal_lend(struct thread *t, int sig, const siginfo_t *info);
 
-/* signal_marked: *info is one of signal_thread's. signal_take: true if it is for the running
- * thread and still pending: then it is not any more. Both for handlers. */
+/* signal_marked: *info is one of signal_thread's: says no more than to look at the set. */
 bool signal_marked(const siginfo_t *info);
-bool signal_take(int sig, siginfo_t *info);
 
-/* signal_claim: true for the one who takes a signal out of those pending for t, by a call. */
+/* signal_claim: true for the one who takes a signal out of those pending for t, in a handler or by
+ * a call. */
 bool signal_claim(struct thread *t, int sig, siginfo_t *info);
 
 /* signals_run: on the running G: takes what is pending and not blocked. */

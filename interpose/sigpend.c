@@ -1,8 +1,9 @@
 /* Signals pending for one thread, which the kernel knows nothing of: it would keep them for a
  * kernel thread. The set in the thread's record is the truth; what is sent to a kernel thread
- * carries a mark and is only a nudge, to run the handler there and then. It counts if it finds
- * its thread and the set still has it; else nothing is lost, for the thread looks at its set
- * when it next leaves the core (gnotify). */
+ * carries a mark and is only a nudge, to look at the set there and then. Whoever it finds looks
+ * at its own: the kernel keeps one of a number, and may have merged the nudge with one for
+ * another thread that was here before. One that finds another thread loses nothing, for its own
+ * looks when it next leaves the core (gnotify). */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -19,38 +20,9 @@ enum {
 	SIGSET_BYTES = 8,
 };
 
-/* In the part of a siginfo that the kernel copies and no kind of signal uses. The code has to
- * be one that a program may send; the true one travels beside. */
-struct mark {
-	struct thread *owner;
-	int64_t code;
-};
-
-static struct mark *mark_of(siginfo_t *info)
-{
-	enum { AT = 32 };
-
-	return (struct mark *)((char *)info + AT);
-}
-
 bool signal_marked(const siginfo_t *info)
 {
 	return info->si_errno == MARK;
-}
-
-bool signal_take(int sig, siginfo_t *info)
-{
-	static const struct mark none;
-	struct mark *mark = mark_of(info);
-	uint64_t bit = signal_bit(sig);
-
-	if (mark->owner != thread_self() || !(and_sc(&mark->owner->signals, ~bit) & bit))
-		return false;
-	and_sc(&mark->owner->lent, ~bit);
-	info->si_errno = 0;
-	info->si_code = (int)mark->code;
-	*mark = none;
-	return true;
 }
 
 static void info_of(struct thread *t, int sig, siginfo_t *info)
@@ -77,16 +49,14 @@ bool signal_claim(struct thread *t, int sig, siginfo_t *info)
 	return true;
 }
 
-static void nudge(struct thread *t, int sig, int32_t tid)
+static void nudge(int sig, int32_t tid)
 {
-	struct mark *mark;
 	siginfo_t info;
 
-	info_of(t, sig, &info);
-	mark = mark_of(&info);
-	mark->owner = t;
-	mark->code = info.si_code;
+	memset(&info, 0, sizeof(info));
+	info.si_signo = sig;
 	info.si_errno = MARK;
+	/* One that a program may send. */
 	info.si_code = SI_QUEUE;
 	arch_syscall4(SYS_rt_tgsigqueueinfo, getpid(), tid, sig, (long)&info);
 }
@@ -118,7 +88,7 @@ void signal_push(struct thread *t, int sig)
 	gnotify(t->gp);
 	tid = gtid(t->gp);
 	if (tid != 0)
-		nudge(t, sig, tid);
+		nudge(sig, tid);
 }
 
 void signal_thread(struct thread *t, int sig)
@@ -145,7 +115,7 @@ void signals_run(void)
 
 	for (int sig = 1; sig < SIGNALS && due; sig++)
 		if (due & signal_bit(sig))
-			nudge(t, sig, os_gettid());
+			nudge(sig, os_gettid());
 }
 
 void signals_unblocked(void)
