@@ -45,6 +45,10 @@ struct core_config {
 	bool (*sigdue)(const void *uc);
 	void (*divert)(void);
 
+	/* pursues: of a G of gpursue that was found asleep in the kernel at pc (0: not known), by
+	 * sysmon: is it to be called out? It may look, not call. */
+	bool (*pursues)(const struct g *gp, uintptr_t pc);
+
 	/* signalled: after core_sigdefer, on a kernel thread of the core's; it may wake Gs, and
 	 * must not block. */
 	void (*signalled)(void);
@@ -117,6 +121,12 @@ int32_t gtid(const struct g *gp);
 void gnotify(struct g *gp);
 void gnotify_now(struct g *gp);
 void gnotify_self(void);
+
+/* gpursue: from here on, whenever gp is found asleep in the kernel, sysmon asks
+ * core_config.pursues, and does gnotify_now if it says so; until gpursued. Any context but a
+ * handler. */
+void gpursue(struct g *gp);
+void gpursued(struct g *gp);
 
 /* gmute: no signal that finds the running G in the core is for it from here on; it is about to
  * end. geach: the G after gp of all there are or were, NULL for the first; NULL after the last. */

@@ -79,6 +79,7 @@ struct g {
 	struct m *lockedm; /* wired to this M; written by the G itself */
 	uint64_t sigmask; /* the kernel's signal mask while it runs */
 	ATOMIC(bool) sigdue; /* core_config.sigdue is to be called on it */
+	ATOMIC(bool) pursued; /* gpursue */
 	ATOMIC(uint64_t) wait; /* the wait word: sequence << WAIT_BITS | enum waitresult */
 
 	struct sigsave *frame; /* the signal frame it was preempted in, else NULL */
@@ -228,6 +229,8 @@ struct sched {
 	ATOMIC(int32_t) early; /* Gs at the head of the global queue that slices should end for */
 	ATOMIC(uint32_t) verifydue; /* sysmon wants registrations made sure of */
 	ATOMIC(uint64_t) sysmonwake; /* when sysmon will look next */
+	ATOMIC(int32_t) npursued; /* Gs that sysmon looks after: gpursue */
+	ATOMIC(uint32_t) pursuits; /* how often one became one */
 
 	struct mutex lock __attribute__((aligned(CACHE_LINE)));
 	/* Under lock: */

@@ -189,6 +189,11 @@ bool sigdue(const void *uc)
 	return config->sigdue && config->sigdue(uc);
 }
 
+bool pursues(const struct g *gp, uintptr_t pc)
+{
+	return config->pursues && config->pursues(gp, pc);
+}
+
 void divert(void)
 {
 	config->divert();

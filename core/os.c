@@ -84,17 +84,24 @@ uint64_t os_threadclock(int32_t tid)
 	return (uint64_t)ts.sec * 1000000000u + (uint64_t)ts.nsec;
 }
 
-bool os_threadasleep(int32_t tid)
+static int read_task(int32_t tid, const char *file, char *to, size_t n)
 {
-	char path[64], stat[256];
+	char path[64];
 	struct text t = TEXT(path);
 
 	text_put(&t, "/proc/self/task/");
 	text_num(&t, tid);
-	text_put(&t, "/stat");
+	text_put(&t, file);
+	return os_readfile(path, to, n);
+}
+
+bool os_threadasleep(int32_t tid)
+{
+	char stat[256];
+
 	/* No descriptor to be had, or no /proc: the cpu clock, which made the caller ask, must
 	 * do. */
-	if (os_readfile(path, stat, sizeof(stat)) <= 0)
+	if (read_task(tid, "/stat", stat, sizeof(stat)) <= 0)
 		return true;
 	/* "tid (name) S ...": the name may hold anything, so look from its last ')'. */
 	const char *close = NULL;
@@ -102,6 +109,23 @@ bool os_threadasleep(int32_t tid)
 		if (*s == ')')
 			close = s;
 	return close && close[1] == ' ' && (close[2] == 'S' || close[2] == 'D');
+}
+
+/* "0 0x3 0x7f… … SP PC": the number of the call, its six arguments, two addresses. */
+uintptr_t os_threadpc(int32_t tid)
+{
+	char text[256];
+	const char *last = NULL;
+	uintptr_t pc = 0;
+
+	if (read_task(tid, "/syscall", text, sizeof(text)) <= 0 || text[0] < '0' || text[0] > '9')
+		return 0;
+	for (const char *s = text; *s; s++)
+		if (s[0] == '0' && s[1] == 'x')
+			last = s + 2;
+	for (; last && *last > ' '; last++)
+		pc = pc << 4 | (uintptr_t)(*last <= '9' ? *last - '0' : *last - 'a' + 10);
+	return pc;
 }
 
 void *os_reserve(size_t len)

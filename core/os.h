@@ -34,6 +34,10 @@ uint64_t os_threadclock(int32_t tid);
  * runs, waits for a cpu, or is stopped. Costs an open, a read and a close in /proc. */
 bool os_threadasleep(int32_t tid);
 
+/* os_threadpc: where in its text a thread of this process sleeps in the kernel; 0: it does not,
+ * or the kernel does not say. */
+uintptr_t os_threadpc(int32_t tid);
+
 /* os_reserve: len bytes of zeroed memory, committed by touch, never as huge pages.
  * Returns  the address, or -errno cast. Test with os_failed(). */
 void *os_reserve(size_t len);

@@ -293,7 +293,7 @@ int preempt_init(bool wanted)
 		return 0;
 	/* A reader of the kernel's clock page may be between two looks at its count. */
 	if (vdso_text(&lo, &hi))
-		preempt_deny(lo, hi, true);
+		preempt_deny(lo, hi, DENY_AWHILE);
 	return (int)arch_syscall4(__NR_rt_sigaction, SIG_PREEMPT, (long)&act, 0, sizeof(act.mask));
 }
 

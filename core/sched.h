@@ -34,9 +34,10 @@ void claim_pause(int i, ATOMIC(uint32_t) *word, uint32_t value);
 struct m *enter(struct g *self);
 void outof(struct g *self);
 
-/* sigdue, divert: core_config's. */
+/* sigdue, divert, pursues: core_config's. */
 bool sigdue(const void *uc);
 void divert(void);
+bool pursues(const struct g *gp, uintptr_t pc);
 
 /* pin_slow: pin, after the CAS failed. */
 struct m *pin_slow(struct g *gp);

@@ -30,6 +30,23 @@ void gnotify_self(void)
 	st_rlx(&ld_rlx(&gp->m)->preemptmissed, true);
 }
 
+void gpursue(struct g *gp)
+{
+	if (xchg_sc(&gp->pursued, true))
+		return;
+	add_sc(&sched.npursued, 1);
+	/* In this order: sysmon does the reverse before its deep sleep. */
+	add_sc(&sched.pursuits, 1);
+	if (ld_sc(&sched.sysmonwait))
+		wakesysmon();
+}
+
+void gpursued(struct g *gp)
+{
+	if (ld_rlx(&gp->pursued) && xchg_sc(&gp->pursued, false))
+		add_sc(&sched.npursued, -1);
+}
+
 void gmute(void)
 {
 	getg()->sigmask = ~(uint64_t)0;

@@ -5,6 +5,7 @@
  * It sleeps 20 µs while there is something to do, up to 10 ms when there is not, and
  * without end once every P has been idle for a while; whoever takes a P from the idle list
  * wakes it (plist.c). The claim by which it takes a P is told in HACKING.md. */
+#include "core.h"
 #include "poller.h"
 #include "report.h"
 #include "sched.h"
@@ -233,6 +234,30 @@ static bool check_offp(void)
 	return any;
 }
 
+/* Those that somebody wants out of whatever they are blocked in: a signal that comes just
+ * before the call does not end it, so they are looked after until they sleep. True if one of
+ * them may yet fall asleep. */
+static bool check_pursued(void)
+{
+	bool any = false;
+
+	if (likely(ld_sc(&sched.npursued) == 0))
+		return false;
+	for (struct m *mp = ld_acq(&sched.allm); mp; mp = mp->alllink) {
+		struct g *gp = ld_acq(&mp->curg);
+		int32_t tid = ld_rlx(&mp->tid);
+		if (!gp || !ld_sc(&gp->pursued))
+			continue;
+		if (!os_threadasleep(tid)) {
+			any = true;
+		} else if (pursues(gp, os_threadpc(tid))) {
+			any = true;
+			gnotify_now(gp);
+		}
+	}
+	return any;
+}
+
 /* Gs that timer or poller made ready while all Ps were deep in their slices: to the head of
  * the global queue, and as many of the oldest slices end. */
 static void ready_early(struct glist *list)
@@ -373,7 +398,8 @@ static void start_if_forgotten(void)
 }
 
 /* Sleeps until there may be something to do. True if it was the deep sleep. */
-static bool sleep_until_due(uint64_t delay, uint64_t idlesince, bool deep, bool offp)
+static bool sleep_until_due(uint64_t delay, uint64_t idlesince, bool deep, bool offp,
+			    uint32_t pursuits)
 {
 	uint64_t now = nanotime(), until = now + delay, next;
 
@@ -389,6 +415,11 @@ static bool sleep_until_due(uint64_t delay, uint64_t idlesince, bool deep, bool 
 			st_sc(&sched.sysmonwait, 1);
 		}
 		unlock(&sched.lock);
+		/* Since those were looked at. */
+		if (sleep && ld_sc(&sched.pursuits) != pursuits) {
+			st_sc(&sched.sysmonwait, 0);
+			sleep = false;
+		}
 		if (sleep) {
 			st_sc(&sched.sysmonwake, 0);
 			/* The M that polls sees to timers; there may be none for want of
@@ -426,8 +457,9 @@ static bool sleep_until_due(uint64_t delay, uint64_t idlesince, bool deep, bool 
 void sysmon(void)
 {
 	uint64_t delay = DELAY_MIN_NS, idlesince = 0;
+	uint32_t pursuits = 0;
 	int idle = 0;
-	bool early = false, deep = false, offp = false, waits = false;
+	bool pursued = false, early = false, deep = false, offp = false, waits = false;
 
 	os_timerslack(TIMERSLACK_NS);
 	for (;;) {
@@ -444,7 +476,7 @@ void sysmon(void)
 		if (delay > (waits ? DELAY_WAITS_NS : DELAY_MAX_NS))
 			delay = waits ? DELAY_WAITS_NS : DELAY_MAX_NS;
 		slept = sleep_until_due(early && delay > CHOOSE_EARLY_NS ? CHOOSE_EARLY_NS : delay,
-					idlesince, deep, offp);
+					pursued ? 0 : idlesince, deep, offp, pursuits);
 		now = nanotime();
 		if (slept) {
 			idle = 0;
@@ -456,6 +488,8 @@ void sysmon(void)
 			idlesince = now;
 		idle = retakeall(now, &waits) ? 0 : idle + 1;
 		offp = check_offp();
+		pursuits = ld_sc(&sched.pursuits);
+		pursued = check_pursued();
 		deep = all_deep(now);
 		run_late(now, deep);
 		early = serve_early(now);

@@ -12,7 +12,8 @@
  * A thread that is blocked in the kernel, in a call that is a point of cancellation, is carried
  * away by a signal (gnotify_now); cancel_blocks .. cancel_unblocks stand about the call. It does
  * so only where it finds the call not yet made or interrupted, so nothing that a call has brought
- * is lost; the canceller asks again until then.
+ * is lost. One that came between the thread's look and its call does nothing: so the monitor
+ * pursues the thread, and asks again when it sleeps.
  *
  * An asynchronous one acts anywhere else too: the thread looks when it leaves the core, and if it
  * runs or is blocked in the kernel the signal comes.
@@ -31,8 +32,6 @@
 #include "signals.h"
 #include "sleep.h"
 #include "thread.h"
-
-enum { NAP_MIN = 20000, NAP_MAX = 1000000 };
 
 /* Written before there is a second thread. */
 static bool own_fence;
@@ -152,6 +151,7 @@ bool cancel_unblocks(struct thread *t)
 void cancel_enter(const void *at)
 {
 	struct thread *t = thread_self();
+
 	st_rlx(&t->waitsat, (uintptr_t)at);
 	if (own_fence)
 		add_sc(&t->interruptible, 0);
@@ -206,6 +206,16 @@ bool cancel_due(const void *uc)
 	}
 }
 
+bool cancel_pursues(const struct g *gp, uintptr_t pc)
+{
+	struct thread *t = ghost_of(gp);
+
+	if (!t || (ld_sc(&t->cancel) & (CANCELED | DISABLED | EXITING)) != CANCELED)
+		return false;
+	return ld_sc(&t->waitsat) || ld_sc(&t->interruptible) == BLOCKS ||
+	       (ld_sc(&t->cancel) & ASYNC) || in_stdio(pc);
+}
+
 /* In the place of whatever the thread was at. */
 void cancel_act(void)
 {
@@ -234,21 +244,8 @@ EXPORT int pthread_cancel(pthread_t thread)
 		os_membarrier();
 	while (ld_sc(&t->interruptible) == WAITS && !gointerrupt(t->gp))
 		sched_yield();
-	/* Until it was found blocked in its call, or is out of it. Between the signals it must come
-	 * to run: one that is always there when the last one's handler ends stops it for good. */
-	for (uint64_t nap = NAP_MIN; (ld_sc(&t->waitsat) || ld_sc(&t->interruptible) == BLOCKS) &&
-				     !(ld_sc(&t->cancel) & (DISABLED | EXITING));
-	     nap = nap < NAP_MAX ? 2 * nap : nap) {
-		struct timespec span = { .tv_nsec = (long)nap };
-		gnotify_now(t->gp);
-		if (thread_self())
-			gosleep(CLOCK_MONOTONIC, nanotime() + nap);
-		else
-			real_table.nanosleep(&span, NULL);
-	}
-	/* Asynchronous; or perhaps blocked in stdio. One that comes there later is not found. */
-	if (!(ld_sc(&t->cancel) & (DISABLED | EXITING)))
-		gnotify_now(t->gp);
+	gpursue(t->gp);
+	gnotify_now(t->gp);
 	return 0;
 }
 

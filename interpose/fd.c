@@ -18,6 +18,7 @@
 #include "os.h"
 
 struct fd fd_table[FD_MAX];
+ATOMIC(uint32_t) fd_epoch = 1;
 
 /* Nobody set a time-out on a socket yet. */
 static ATOMIC(bool) any_timeouts;
@@ -112,7 +113,8 @@ enum road fd_explore(int fd, enum polldir dir)
 
 void fd_surprised(int fd)
 {
-	fd_renewed(fd);
+	fd_learn(fd, POLL_READ, ROAD_UNKNOWN);
+	fd_learn(fd, POLL_WRITE, ROAD_UNKNOWN);
 }
 
 void fd_renewed(int fd)
@@ -121,8 +123,7 @@ void fd_renewed(int fd)
 
 	if ((unsigned)fd >= FD_MAX)
 		return;
-	fd_learn(fd, POLL_READ, ROAD_UNKNOWN);
-	fd_learn(fd, POLL_WRITE, ROAD_UNKNOWN);
+	fd_surprised(fd);
 	fd_shared(fd);
 	peer = ld_rlx(&fd_table[fd].peer);
 	if (peer) {
@@ -133,11 +134,18 @@ void fd_renewed(int fd)
 
 void fd_shared(int fd)
 {
-	if (fd_sole(fd))
-		st_rlx(&fd_table[fd].sole, false);
+	if ((unsigned)fd < FD_MAX && ld_rlx(&fd_table[fd].sole))
+		st_rlx(&fd_table[fd].sole, 0);
 }
 
-void fd_made(int fd, enum road road, bool nonblocking)
+void fd_allshared(void)
+{
+	/* 0 says of a descriptor that it is not. */
+	if (add_sc(&fd_epoch, 1) + 1 == 0)
+		add_sc(&fd_epoch, 1);
+}
+
+void fd_made(int fd, enum road road, bool nonblocking, uint32_t since)
 {
 	fd_renewed(fd);
 	if ((unsigned)fd >= FD_MAX)
@@ -146,26 +154,27 @@ void fd_made(int fd, enum road road, bool nonblocking)
 		road = ROAD_CALL;
 	fd_learn(fd, POLL_READ, road);
 	fd_learn(fd, POLL_WRITE, road);
-	st_rlx(&fd_table[fd].sole, !nonblocking);
+	if (!nonblocking)
+		st_rlx(&fd_table[fd].sole, since);
 }
 
-void fd_pair(const int fd[2], enum road road, bool nonblocking)
+void fd_pair(const int fd[2], enum road road, bool nonblocking, uint32_t since)
 {
 	for (int i = 0; i < 2; i++)
-		fd_made(fd[i], road, nonblocking);
+		fd_made(fd[i], road, nonblocking, since);
 	if ((unsigned)fd[0] >= FD_MAX || (unsigned)fd[1] >= FD_MAX)
 		return;
 	st_rlx(&fd_table[fd[0]].peer, fd[1] + 1);
 	st_rlx(&fd_table[fd[1]].peer, fd[0] + 1);
 }
 
-void fd_accepted(int fd, int listener, bool nonblocking)
+void fd_accepted(int fd, int listener, bool nonblocking, uint32_t since)
 {
 	/* A listener that is non-blocking itself says nothing of its kind. */
 	if (!nonblocking && fd_road(listener, POLL_READ) != ROAD_SOCKET)
 		fd_renewed(fd);
 	else
-		fd_made(fd, ROAD_SOCKET, nonblocking);
+		fd_made(fd, ROAD_SOCKET, nonblocking, since);
 }
 
 /* ---- stand-ins ---- */
@@ -255,32 +264,35 @@ EXPORT int close(int fd)
 
 EXPORT int socket(int domain, int type, int protocol)
 {
+	uint32_t since = ld_sc(&fd_epoch);
 	int fd = real_table.socket(domain, type, protocol);
 
 	if (served() && fd >= 0) {
 		bool plain = (domain == AF_INET || domain == AF_INET6) &&
 			     ((type & 15) == SOCK_STREAM || (type & 15) == SOCK_DGRAM);
-		fd_made(fd, plain ? ROAD_SOCKET : ROAD_UNKNOWN, type & SOCK_NONBLOCK);
+		fd_made(fd, plain ? ROAD_SOCKET : ROAD_UNKNOWN, type & SOCK_NONBLOCK, since);
 	}
 	return fd;
 }
 
 EXPORT int socketpair(int domain, int type, int protocol, int fd[2])
 {
+	uint32_t since = ld_sc(&fd_epoch);
 	int r = real_table.socketpair(domain, type, protocol, fd);
 
 	if (served() && r == 0)
 		fd_pair(fd, (type & 15) == SOCK_STREAM ? ROAD_SOCKET : ROAD_UNKNOWN,
-			type & SOCK_NONBLOCK);
+			type & SOCK_NONBLOCK, since);
 	return r;
 }
 
 EXPORT int pipe2(int fd[2], int flags)
 {
+	uint32_t since = ld_sc(&fd_epoch);
 	int r = real_table.pipe2(fd, flags);
 
 	if (served() && r == 0)
-		fd_pair(fd, ROAD_NOWAIT, flags & O_NONBLOCK);
+		fd_pair(fd, ROAD_NOWAIT, flags & O_NONBLOCK, since);
 	return r;
 }
 
@@ -308,8 +320,10 @@ EXPORT int dup(int old)
 /* The new number takes the place of an open one. */
 static void replacing(int old, int new)
 {
-	if (old != new &&arch_syscall3(SYS_fcntl, old, F_GETFD, 0) >= 0)
-		fd_closing(new);
+	if (old == new || arch_syscall3(SYS_fcntl, old, F_GETFD, 0) < 0)
+		return;
+	fd_shared(old);
+	fd_closing(new);
 }
 
 EXPORT int dup2(int old, int new)

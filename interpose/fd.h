@@ -21,16 +21,18 @@ enum road {
 
 enum { FD_MAX = 1 << 20 };
 
-/* Of each descriptor: the road of either direction; whether it is ours alone: made here as a
- * blocking one, never duplicated, so that nobody can have changed it in secret; and, in a pair
- * that was made here, the other end. */
+/* Of each descriptor: the road of either direction; the epoch since which it is ours alone, made
+ * here as a blocking one and never duplicated, so that nobody can have changed it in secret; and,
+ * in a pair that was made here, the other end. An epoch ends with whatever may give descriptors
+ * to others: a fork, a message. */
 struct fd {
 	ATOMIC(uint8_t) road[2];
-	ATOMIC(bool) sole;
+	ATOMIC(uint32_t) sole; /* 0: it is not */
 	ATOMIC(int32_t) peer; /* plus one; 0: none */
 };
 
 extern struct fd fd_table[FD_MAX] __attribute__((visibility("hidden")));
+extern ATOMIC(uint32_t) fd_epoch __attribute__((visibility("hidden")));
 
 /* fd_explore: finds out, by asking the kernel. */
 enum road fd_explore(int fd, enum polldir dir);
@@ -52,17 +54,19 @@ static inline void fd_learn(int fd, enum polldir dir, enum road road)
 		st_rlx(&fd_table[fd].road[dir], (uint8_t)road);
 }
 
-/* fd_made: fd is new, of this road both ways, and ours alone if it blocks. fd_pair: the two
- * ends, as fd_made. */
-void fd_made(int fd, enum road road, bool nonblocking);
-void fd_pair(const int fd[2], enum road road, bool nonblocking);
+/* fd_made: fd is new, of this road both ways, and ours alone if it blocks; since: fd_epoch from
+ * before it was made. fd_pair: the two ends, as fd_made. */
+void fd_made(int fd, enum road road, bool nonblocking, uint32_t since);
+void fd_pair(const int fd[2], enum road road, bool nonblocking, uint32_t since);
 
-/* fd_shared: it has a second number from here on. */
+/* fd_shared: it has a second number from here on. fd_allshared: any may be somebody else's, too;
+ * to be said before they are given away, and again after it. */
 void fd_shared(int fd);
+void fd_allshared(void);
 
 static inline bool fd_sole(int fd)
 {
-	return (unsigned)fd < FD_MAX && ld_rlx(&fd_table[fd].sole);
+	return (unsigned)fd < FD_MAX && ld_rlx(&fd_table[fd].sole) == ld_rlx(&fd_epoch);
 }
 
 /* fd_moved: bytes have gone through fd: who waits at the other end, in the other direction,
@@ -78,8 +82,8 @@ static inline void fd_moved(int fd, enum polldir dir)
 /* fd_renewed: fd is a new file, or was changed. */
 void fd_renewed(int fd);
 
-/* fd_accepted: fd came out of the listening socket. */
-void fd_accepted(int fd, int listener, bool nonblocking);
+/* fd_accepted: fd came out of the listening socket; since: as of fd_made. */
+void fd_accepted(int fd, int listener, bool nonblocking, uint32_t since);
 
 /* fd_surprised: an announced call on it took long: it may not be what we believe. */
 void fd_surprised(int fd);

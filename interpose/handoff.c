@@ -7,56 +7,59 @@
 
 #include "io.h"
 
-static inline struct thread *announce(bool point)
+/* The roads of PLAIN rows. */
+enum { HANDS = 0, ENDS = 1, SPAWNS = 2 };
+
+static inline struct thread *announce(int road)
 {
 	struct thread *t = io_self();
 
-	if (t && point)
+	if (road & SPAWNS)
+		fd_allshared();
+	if (t && (road & ENDS))
 		cancel_blocks(t);
 	else if (t)
 		entersyscall();
 	return t;
 }
 
-static inline void announced(struct thread *t)
+static inline void announced(struct thread *t, int road)
 {
 	if (t)
 		cancel_unblocks(t);
+	if (road & SPAWNS)
+		fd_allshared();
 }
 
 #define ALIAS(...)
 #define CALL(...)
-#define HANDS false
-#define ENDS true
 #define PLAIN(type, name, params, args, road)                                                      \
 	EXPORT type name params                                                                    \
 	{                                                                                          \
 		struct thread *t = announce(road);                                                 \
 		type r = real_table.name args;                                                     \
-		announced(t);                                                                      \
+		announced(t, road);                                                                \
 		return r;                                                                          \
 	}
 #include "calls.def"
 #undef PLAIN
-#undef ENDS
-#undef HANDS
 #undef CALL
 #undef ALIAS
 
 EXPORT void sync(void)
 {
-	struct thread *t = announce(false);
+	struct thread *t = announce(HANDS);
 
 	real_table.sync();
-	announced(t);
+	announced(t, HANDS);
 }
 
 EXPORT void vsyslog(int priority, const char *format, va_list args)
 {
-	struct thread *t = announce(false);
+	struct thread *t = announce(HANDS);
 
 	real_table.vsyslog(priority, format, args);
-	announced(t);
+	announced(t, HANDS);
 }
 
 /* ---- opening: a FIFO waits for its other end ---- */
@@ -73,68 +76,59 @@ static int opened(struct thread *t, int dir, const char *path, int flags, int mo
 	return (int)io_answer(r);
 }
 
-/* A mode that was not given is not looked at. */
+/* The last of the parameters, which if it was not given is not looked at. */
+#define MODE_AFTER(flags)                                                                          \
+	({                                                                                         \
+		va_list args;                                                                      \
+		int given;                                                                         \
+		va_start(args, flags);                                                             \
+		given = va_arg(args, int);                                                         \
+		va_end(args);                                                                      \
+		given;                                                                             \
+	})
+
 EXPORT int open(const char *path, int flags, ...)
 {
-	struct thread *t;
-	va_list args;
-	int mode;
+	int mode = MODE_AFTER(flags);
+	struct thread *t = io_self();
 
-	va_start(args, flags);
-	mode = va_arg(args, int);
-	va_end(args);
-	t = io_self();
 	return t ? opened(t, AT_FDCWD, path, flags, mode) : real_table.open(path, flags, mode);
 }
 
 EXPORT int openat(int dir, const char *path, int flags, ...)
 {
-	struct thread *t;
-	va_list args;
-	int mode;
+	int mode = MODE_AFTER(flags);
+	struct thread *t = io_self();
 
-	va_start(args, flags);
-	mode = va_arg(args, int);
-	va_end(args);
-	t = io_self();
 	return t ? opened(t, dir, path, flags, mode) : real_table.openat(dir, path, flags, mode);
 }
 
 /* ---- streams: what is below them is closed where we do not see it ---- */
 
-static void stream_closing(FILE *file)
+static int stream_close(FILE *file, int (*real)(FILE *))
 {
-	int saved = errno, fd = fileno(file);
+	int saved = errno, fd, r;
 
+	if (!io_self())
+		return real(file);
+	fd = fileno(file);
 	if (fd >= 0)
 		fd_closing(fd);
 	errno = saved;
+	entersyscall();
+	r = real(file);
+	exitsyscall();
+	return r;
 }
 
 EXPORT int fclose(FILE *file)
 {
-	int r;
-
-	if (!io_self())
-		return real_table.fclose(file);
-	stream_closing(file);
-	entersyscall();
-	r = real_table.fclose(file);
-	exitsyscall();
-	return r;
+	return stream_close(file, real_table.fclose);
 }
 
 EXPORT int pclose(FILE *file)
 {
-	int r;
-
-	if (!io_self())
-		return real_table.pclose(file);
-	stream_closing(file);
-	entersyscall();
-	r = real_table.pclose(file);
-	exitsyscall();
-	return r;
+	return stream_close(file, real_table.pclose);
 }
 
 EXPORT void syslog(int priority, const char *format, ...)

@@ -84,7 +84,7 @@ long io_block(struct io *io)
 	stopped = ld_rlx(&t->stopped);
 	cancel_begin();
 	r = netpoll_waitany(&w, 1, io->timed ? &io->deadline : NULL);
-	st_rlx(&t->interruptible, 0);
+	st_rlx(&t->interruptible, NO_WAIT);
 	switch (r) {
 	case 0:
 		return 0;

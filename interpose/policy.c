@@ -33,16 +33,31 @@ static long kernel_cpus(int32_t tid, const cpu_set_t *cpus)
 	return arch_syscall3(SYS_sched_setaffinity, tid, sizeof(*cpus), (long)cpus);
 }
 
-/* No preemption comes between: this is our text. */
+/* Between the two the caller, if it is a G, stays on its kernel thread. */
+static void stay(void)
+{
+	if (thread_self())
+		entersyscall();
+}
+
+static void go_on(void)
+{
+	if (thread_self())
+		exitsyscall();
+}
+
 static long try_policy(int policy, int priority)
 {
 	struct sched_param param = { 0 };
-	long before = arch_syscall3(SYS_sched_getscheduler, 0, 0, 0), r;
+	long before, r;
 
+	stay();
+	before = arch_syscall3(SYS_sched_getscheduler, 0, 0, 0);
 	arch_syscall3(SYS_sched_getparam, 0, (long)&param, 0);
 	r = kernel_policy(0, policy, priority);
 	if (r == 0)
 		kernel_policy(0, (int)before, param.sched_priority);
+	go_on();
 	return r;
 }
 
@@ -52,6 +67,7 @@ static long try_cpus(cpu_set_t *cpus)
 	cpu_set_t before = { 0 };
 	long r;
 
+	stay();
 	arch_syscall3(SYS_sched_getaffinity, 0, sizeof(before), (long)&before);
 	r = kernel_cpus(0, cpus);
 	if (r == 0) {
@@ -59,6 +75,7 @@ static long try_cpus(cpu_set_t *cpus)
 		arch_syscall3(SYS_sched_getaffinity, 0, sizeof(*cpus), (long)cpus);
 		kernel_cpus(0, &before);
 	}
+	go_on();
 	return r;
 }
 

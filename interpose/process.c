@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdarg.h>
 
+#include "fd.h"
 #include "lookup.h"
 #include "thread.h"
 #include "wire.h"
@@ -18,6 +19,7 @@ EXPORT pid_t _Fork(void)
 	pid = real_table._Fork();
 	if (pid == 0)
 		heddle_forked();
+	process_forked();
 	return pid;
 }
 
@@ -30,13 +32,19 @@ void process_init(void)
 	may_trace = lookup_wanted("ptrace");
 }
 
-/* Before a fork whose child may ask to be traced. */
+/* The child may ask to be traced; and what it inherits is its own, too. */
 void process_forking(void)
 {
 	struct thread *t = may_trace && heddle_started() ? thread_self() : NULL;
 
 	if (t)
 		thread_wire(t);
+	fd_allshared();
+}
+
+void process_forked(void)
+{
+	fd_allshared();
 }
 
 EXPORT long ptrace(enum __ptrace_request request, ...)
@@ -69,6 +77,7 @@ pid_t vfork_after(struct g *gp, long r)
 {
 	if (gp)
 		core_vforked(gp);
+	process_forked();
 	if (r >= 0)
 		return (pid_t)r;
 	errno = (int)-r;

@@ -24,7 +24,8 @@ int signals_mask(int how, const sigset_t *set, sigset_t *old)
 	r = gsigprocmask(how, set ? &want : NULL, &before);
 	if (r == 0 && set) {
 		signals_open(gmask());
-		signals_unblocked();
+		if (signals_unblocked())
+			signals_run();
 	}
 	if (r == 0 && old)
 		memcpy(old, &before, sizeof(before));
@@ -74,6 +75,16 @@ EXPORT int sigaltstack(const stack_t *stack, stack_t *old)
 	return 0;
 }
 
+long signal_self(int sig)
+{
+	long r;
+
+	entersyscall();
+	r = arch_syscall3(SYS_tgkill, getpid(), os_gettid(), sig);
+	exitsyscall();
+	return r;
+}
+
 /* To its own process: the caller takes it, if it does not block it; so it is delivered before
  * the call returns, as it would be if the caller were the only one to take it. */
 EXPORT int kill(pid_t pid, int sig)
@@ -83,7 +94,7 @@ EXPORT int kill(pid_t pid, int sig)
 	if (!served() || !thread_self() || pid != getpid() || sig <= 0 || sig > 64 ||
 	    (gmask() >> (sig - 1) & 1))
 		return real_table.kill(pid, sig);
-	r = arch_syscall3(SYS_tgkill, pid, os_gettid(), sig);
+	r = signal_self(sig);
 	if (r == 0)
 		return 0;
 	errno = (int)-r;
@@ -101,7 +112,7 @@ EXPORT int pthread_kill(pthread_t thread, int sig)
 	if (sig == 0 || (ld_acq(&t->life) & FINISHED))
 		return 0;
 	if (t == thread_self() && !(gmask() & signal_bit(sig)))
-		return (int)-arch_syscall3(SYS_tgkill, getpid(), os_gettid(), sig);
+		return (int)-signal_self(sig);
 	signal_thread(t, sig);
 	return 0;
 }
@@ -224,6 +235,19 @@ EXPORT int sigsuspend(const sigset_t *set)
 	return wait_for_handler(set);
 }
 
+/* What sigpause() is for programs of our time. */
+EXPORT int __xpg_sigpause(int sig)
+{
+	sigset_t set;
+
+	if (!served() || !thread_self())
+		return real_table.__xpg_sigpause(sig);
+	signals_mask(SIG_BLOCK, NULL, &set);
+	if (sigdelset(&set, sig) < 0)
+		return -1;
+	return sigsuspend(&set);
+}
+
 EXPORT int pause(void)
 {
 	if (!served() || !thread_self())
@@ -237,12 +261,9 @@ EXPORT int pause(void)
 /* Out of a handler, as a rule: the mask comes with the jump, and past pthread_sigmask. */
 static void jump_mask(const struct __jmp_buf_tag *env)
 {
-	uint64_t mask;
-
 	if (!env->__mask_was_saved || !served() || !thread_self())
 		return;
-	memcpy(&mask, &env->__saved_mask, sizeof(mask));
-	gsigprocmask(SIG_SETMASK, &mask, NULL);
+	signals_mask(SIG_SETMASK, &env->__saved_mask, NULL);
 }
 
 EXPORT void siglongjmp(sigjmp_buf env, int value)

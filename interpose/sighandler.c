@@ -67,7 +67,8 @@ static void handle(int sig, siginfo_t *info, ucontext_t *uc, bool call)
 	/* The handler may have changed what it returns to. */
 	after = mask_in(uc);
 	core_sigend(uc, after == interrupted ? before : after, call);
-	signals_unblocked();
+	if (signals_unblocked())
+		signals_here();
 	if (ld_rlx(&t->masked))
 		gnotify_self();
 }

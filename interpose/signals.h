@@ -16,8 +16,12 @@ static inline uint64_t signal_bit(int sig)
 	return (uint64_t)1 << (sig - 1);
 }
 
-/* signals_mask: pthread_sigmask of the running thread. In sigcalls.c. */
+/* ---- sigcalls.c ---- */
+
+/* signals_mask: pthread_sigmask of the running thread. signal_self: sends it sig, on the kernel
+ * thread that it runs on, and on no other that it may come to in between; 0 or -errno. */
 int signals_mask(int how, const sigset_t *set, sigset_t *old);
+long signal_self(int sig);
 
 /* ---- sigpend.c: pending for a thread ---- */
 
@@ -37,12 +41,14 @@ bool signal_marked(const siginfo_t *info);
  * a call. */
 bool signal_claim(struct thread *t, int sig, siginfo_t *info);
 
-/* signals_run: on the running G: takes what is pending and not blocked. */
+/* signals_run: on the running G: takes what is pending and not blocked. signals_here: the same
+ * where all signals are blocked, or the G cannot be stopped: it is taken when that ends. */
 void signals_run(void);
+void signals_here(void);
 
-/* signals_unblocked: the mask has changed: also what was held back for the process. In a handler
- * that blocks everything it is taken when that ends. */
-void signals_unblocked(void);
+/* signals_unblocked: the mask has changed: also what was held back for the process becomes
+ * pending for the running thread. True: signals_run is due. */
+bool signals_unblocked(void);
 
 /* signals_last: the running thread is about to end: takes what only it can take. signals_end:
  * it has ended: what was lent to it goes to others. */
@@ -61,6 +67,7 @@ void signal_put_off(int sig, const siginfo_t *info);
  * Of both follows which signals must be let in although no running thread does. */
 void signals_open(uint64_t mask);
 void signal_handled(int sig, bool handled);
+bool signal_has_handler(int sig);
 void signals_forked(void);
 
 /* signals_held: those that every thread blocked when a thread was looked for. signal_unhold:

@@ -85,6 +85,10 @@ void signal_push(struct thread *t, int sig)
 	}
 	if (gmask_of(t->gp) & signal_bit(sig))
 		return;
+	if (!signal_has_handler(sig)) {
+		gnotify_now(t->gp);
+		return;
+	}
 	gnotify(t->gp);
 	tid = gtid(t->gp);
 	if (tid != 0)
@@ -108,17 +112,32 @@ bool signal_lend(struct thread *t, int sig, const siginfo_t *info)
 	return !((ld_sc(&t->life) & FINISHED) && (and_sc(&t->lent, ~bit) & bit));
 }
 
-void signals_run(void)
+void signals_here(void)
 {
 	struct thread *t = thread_self();
 	uint64_t due = ld_acq(&t->signals) & ~gmask();
 
-	for (int sig = 1; sig < SIGNALS && due; sig++)
-		if (due & signal_bit(sig))
+	for (int sig = 1; sig < SIGNALS && due; sig++) {
+		siginfo_t info;
+		if (!(due & signal_bit(sig)))
+			continue;
+		/* Without a handler it stops or ends the process, or is ignored: but once. */
+		if (signal_has_handler(sig))
 			nudge(sig, os_gettid());
+		else if (signal_claim(t, sig, &info))
+			arch_syscall3(SYS_tgkill, getpid(), os_gettid(), sig);
+	}
 }
 
-void signals_unblocked(void)
+void signals_run(void)
+{
+	/* It must not change its kernel thread in between. */
+	entersyscall();
+	signals_here();
+	exitsyscall();
+}
+
+bool signals_unblocked(void)
 {
 	struct thread *t = thread_self();
 	/* A fence: the mask is written, then this is read; who sends does the reverse. */
@@ -128,8 +147,7 @@ void signals_unblocked(void)
 	for (int sig = 1; sig < SIGNALS && held; sig++)
 		if ((held & signal_bit(sig)) && signal_unhold(sig))
 			signal_lend(t, sig, signal_info(sig));
-	if ((mine | ld_sc(&t->signals)) & free)
-		signals_run();
+	return ((mine | ld_sc(&t->signals)) & free) != 0;
 }
 
 /* A signal of the process's that only this thread does not block must not be left without

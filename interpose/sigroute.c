@@ -48,6 +48,11 @@ void signal_handled(int sig, bool handled)
 	accept_signals();
 }
 
+bool signal_has_handler(int sig)
+{
+	return (ld_sc(&with_handler) & signal_bit(sig)) != 0;
+}
+
 void signals_forked(void)
 {
 	st_rlx(&unblocked, 0);

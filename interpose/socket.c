@@ -233,6 +233,9 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 		r = io_announced(&io, sendmsg_call);
 	else
 		r = io_do(&io, sendmsg_attempt, sendmsg_attempt, sendmsg_call);
+	/* Descriptors may have gone with it. */
+	if (r >= 0 && msg->msg_controllen > 0)
+		fd_allshared();
 	if (r > 0 && io.road == ROAD_SOCKET && (size_t)r < length_of(msg))
 		r = sendmsg_rest(&io, r);
 	io_end(&io);
@@ -255,6 +258,9 @@ EXPORT int sendmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags)
 		r = arch_syscall4(SYS_sendmmsg, io.fd, (long)msgs, n, flags);
 		cancel_unblocks(t);
 	}
+	for (long i = 0; i < r; i++)
+		if (msgs[i].msg_hdr.msg_controllen > 0)
+			fd_allshared();
 	io_end(&io);
 	return (int)io_answer(r);
 }
@@ -292,6 +298,7 @@ EXPORT int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 			 .addrlen = len,
 			 .flags = flags,
 			 .accepts = true };
+	uint32_t since = ld_sc(&fd_epoch);
 	long r;
 
 	if (!io_self())
@@ -302,7 +309,7 @@ EXPORT int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 	else
 		r = io_do(&io, NULL, NULL, accept_call);
 	if (r >= 0)
-		fd_accepted((int)r, io.fd, flags & SOCK_NONBLOCK);
+		fd_accepted((int)r, io.fd, flags & SOCK_NONBLOCK, since);
 	io_end(&io);
 	return (int)io_answer(r);
 }

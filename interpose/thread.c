@@ -144,6 +144,7 @@ static void __attribute__((noreturn)) thread_finish(struct thread *t)
 			gopark(NULL, NULL, 0);
 	}
 	thread_unwire(t);
+	gpursued(t->gp);
 	gkeep(true);
 	before = or_sc(&t->life, FINISHED);
 	signals_end(t);
@@ -348,6 +349,9 @@ static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 	t->named = false;
 	st_rlx(&t->joins, NULL);
 	st_rlx(&t->cancel, 0);
+	st_rlx(&t->interruptible, NO_WAIT);
+	st_rlx(&t->waitsat, 0);
+	st_rlx(&t->masked, false);
 	st_rlx(&t->signals, 0);
 	st_rlx(&t->life, req.detached ? DETACHED : 0);
 	add_rlx(&nalive, 1);
@@ -363,7 +367,7 @@ static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 bool thread_due(const void *uc)
 {
 	wishes_do(thread_self(), uc);
-	signals_run();
+	signals_here();
 	return cancel_due(uc);
 }
 

@@ -119,10 +119,11 @@ void thread_free(struct thread *t);
 /* thread_forked: in the child of a fork: the caller is its first thread. */
 void thread_forked(void);
 
-/* process_init: when there are to be threads. process_forking: the caller is about to fork. In
- * process.c. */
+/* process_init: when there are to be threads. process_forking: the caller is about to fork.
+ * process_forked: it has, in the parent. In process.c. */
 void process_init(void);
 void process_forking(void);
+void process_forked(void);
 
 /* thread_create_c11: as pthread_create, for a function that returns int. */
 int thread_create_c11(pthread_t *out, int (*fn)(void *), void *arg);
@@ -175,6 +176,10 @@ void cancel_leave(void);
  * cancel_act: then that; does not return. */
 bool cancel_due(const void *uc);
 void cancel_act(void);
+
+/* cancel_pursues: of a thread that is cancelled and was found asleep in the kernel at pc: would
+ * that end it? */
+bool cancel_pursues(const struct g *gp, uintptr_t pc);
 
 /* thread_first: the program's first. */
 struct thread *thread_first(void);

@@ -99,7 +99,7 @@ static void boot(void)
 		return;
 	}
 	/* Also for forks inside glibc (daemon, forkpty), which pass by any symbol. */
-	pthread_atfork(process_forking, NULL, heddle_forked);
+	pthread_atfork(process_forking, process_forked, heddle_forked);
 }
 
 void heddle_forked(void)
@@ -179,6 +179,7 @@ bool heddle_start(void)
 		.scheddetail = config.scheddetail,
 		.signalled = signals_wake,
 		.sigdue = thread_due,
+		.pursues = cancel_pursues,
 		.divert = cancel_act,
 		/* A signal may wake one; and nobody asked. */
 		.alldead = say_nothing,

@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -320,6 +321,45 @@ TEST(a_wait_at_a_shared_semaphore_is_cancelled_or_has_taken)
 		EXPECT_EQ(value, i % 2 && r == PTHREAD_CANCELED);
 		if (value)
 			sem_trywait(&shared_sem);
+	}
+}
+
+/* ---- a thread that is cancelled first, and blocks later ---- */
+
+static _Atomic int asked, goes;
+static FILE *stream;
+
+static void *computes_then_reads_a_line(void *arg)
+{
+	char line[16];
+	int one = 1;
+
+	pthread_cleanup_push(clean, &one);
+	goes = 1;
+	while (!asked)
+		continue;
+	EXPECT(fgets(line, sizeof(line), stream) == NULL);
+	EXPECT(!"reached");
+	pthread_cleanup_pop(0);
+	return arg;
+}
+
+TEST(a_cancelled_thread_that_comes_to_stdio_ends_there)
+{
+	EXPECT_EQ(pipe(ends), 0);
+	stream = fdopen(ends[0], "r");
+	for (int i = 0; i < 20; i++) {
+		pthread_t t;
+		void *r;
+		asked = goes = cleaned = 0;
+		EXPECT_EQ(pthread_create(&t, NULL, computes_then_reads_a_line, NULL), 0);
+		while (!goes)
+			sched_yield();
+		EXPECT_EQ(pthread_cancel(t), 0);
+		asked = 1;
+		EXPECT_EQ(pthread_join(t, &r), 0);
+		EXPECT(r == PTHREAD_CANCELED);
+		EXPECT_EQ(cleaned, 1);
 	}
 }
 
