@@ -1,16 +1,21 @@
 /* syscall(): the road of Rust, C++'s atomic waits, Abseil and others to the futex. Private
- * operations are served by our queues, shared ones by the kernel. Other numbers go to the
- * kernel but for a few whose answer is a thread's. */
+ * operations are served by our queues, shared ones by the kernel. Of other numbers some have an
+ * answer that is a thread's, and some the road of the function of that name; the rest is
+ * announced. */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <linux/io_uring.h>
 #include <stdarg.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 
+#include "fd.h"
 #include "futex.h"
 #include "mutex.h"
 #include "os.h"
+#include "signals.h"
 #include "syscall.h"
 #include "thread.h"
 #include "wire.h"
@@ -196,8 +201,8 @@ static bool thread_call(struct thread *t, long nr, long *a, long *r)
 	case SYS_tgkill:
 		if (a[nr == SYS_tgkill] != t->tid)
 			return false;
-		a[nr == SYS_tgkill] = os_gettid();
-		return false;
+		*r = signal_self((int)a[nr == SYS_tgkill ? 2 : 1]);
+		return true;
 	case SYS_io_uring_setup:
 		*r = ring_setup(t, a);
 		return true;
@@ -213,8 +218,100 @@ static bool thread_call(struct thread *t, long nr, long *a, long *r)
 	}
 }
 
+/* What makes, ends and waits for descriptors, as its function does it, which answers as syscall()
+ * does. False: it is none of them. */
+static bool descriptor_call(long nr, const long *a, long *r)
+{
+	switch (nr) {
+	case SYS_read:
+		*r = read((int)a[0], (void *)a[1], (size_t)a[2]);
+		return true;
+	case SYS_write:
+		*r = write((int)a[0], (const void *)a[1], (size_t)a[2]);
+		return true;
+	case SYS_readv:
+		*r = readv((int)a[0], (const struct iovec *)a[1], (int)a[2]);
+		return true;
+	case SYS_writev:
+		*r = writev((int)a[0], (const struct iovec *)a[1], (int)a[2]);
+		return true;
+	case SYS_recvfrom:
+		*r = recvfrom((int)a[0], (void *)a[1], (size_t)a[2], (int)a[3],
+			      (struct sockaddr *)a[4], (socklen_t *)a[5]);
+		return true;
+	case SYS_sendto:
+		*r = sendto((int)a[0], (const void *)a[1], (size_t)a[2], (int)a[3],
+			    (const struct sockaddr *)a[4], (socklen_t)a[5]);
+		return true;
+	case SYS_recvmsg:
+		*r = recvmsg((int)a[0], (struct msghdr *)a[1], (int)a[2]);
+		return true;
+	case SYS_sendmsg:
+		*r = sendmsg((int)a[0], (const struct msghdr *)a[1], (int)a[2]);
+		return true;
+	case SYS_accept:
+		*r = accept((int)a[0], (struct sockaddr *)a[1], (socklen_t *)a[2]);
+		return true;
+	case SYS_accept4:
+		*r = accept4((int)a[0], (struct sockaddr *)a[1], (socklen_t *)a[2], (int)a[3]);
+		return true;
+	case SYS_poll:
+		*r = poll((struct pollfd *)a[0], (nfds_t)a[1], (int)a[2]);
+		return true;
+	case SYS_epoll_wait:
+		*r = epoll_wait((int)a[0], (struct epoll_event *)a[1], (int)a[2], (int)a[3]);
+		return true;
+	case SYS_nanosleep:
+		*r = nanosleep((const struct timespec *)a[0], (struct timespec *)a[1]);
+		return true;
+	case SYS_close:
+		*r = close((int)a[0]);
+		return true;
+	case SYS_close_range:
+		*r = close_range((unsigned)a[0], (unsigned)a[1], (int)a[2]);
+		return true;
+	case SYS_dup:
+		*r = dup((int)a[0]);
+		return true;
+	case SYS_dup2:
+		*r = dup2((int)a[0], (int)a[1]);
+		return true;
+	case SYS_dup3:
+		*r = dup3((int)a[0], (int)a[1], (int)a[2]);
+		return true;
+	case SYS_fcntl:
+		*r = fcntl((int)a[0], (int)a[1], a[2]);
+		return true;
+	case SYS_ioctl:
+		*r = ioctl((int)a[0], (unsigned long)a[1], a[2]);
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* The functions are points of cancellation, and syscall() is not, but for an asynchronous one. */
+static bool uncancelled_call(struct thread *t, long nr, const long *a, long *r)
+{
+	bool served;
+
+	if (ld_rlx(&t->cancel) & (DISABLED | ASYNC))
+		return descriptor_call(nr, a, r);
+	or_sc(&t->cancel, DISABLED);
+	served = descriptor_call(nr, a, r);
+	and_sc(&t->cancel, ~(uint32_t)DISABLED);
+	return served;
+}
+
+/* After which there may be two. */
+static bool makes_process(long nr)
+{
+	return nr == SYS_clone || nr == SYS_clone3 || nr == SYS_fork || nr == SYS_vfork;
+}
+
 EXPORT long syscall(long nr, ...)
 {
+	struct thread *t = served() ? thread_self() : NULL;
 	long a[6], r;
 	bool ours = false;
 	va_list args;
@@ -223,23 +320,19 @@ EXPORT long syscall(long nr, ...)
 	for (int i = 0; i < 6; i++)
 		a[i] = va_arg(args, long);
 	va_end(args);
-	if (served() && thread_self()) {
-		switch (nr) {
-		case SYS_futex:
-			if (!(a[1] & FUTEX_PRIVATE_FLAG))
-				break;
-			r = private_futex(a, &ours);
-			if (ours)
-				return answer(r);
-			break;
-		default:
-			if (thread_call(thread_self(), nr, a, &r))
-				return answer(r);
-		}
-	} else if (nr == SYS_futex && served() && (a[1] & FUTEX_PRIVATE_FLAG)) {
+	if (nr == SYS_futex && served() && (a[1] & FUTEX_PRIVATE_FLAG)) {
 		r = private_futex(a, &ours);
 		if (ours)
 			return answer(r);
 	}
-	return answer(arch_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]));
+	if (!t || makes_process(nr))
+		return answer(arch_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]));
+	if (thread_call(t, nr, a, &r))
+		return answer(r);
+	if (uncancelled_call(t, nr, a, &r))
+		return r;
+	entersyscall();
+	r = arch_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+	exitsyscall();
+	return answer(r);
 }

@@ -48,6 +48,7 @@ expect_empty "what is exported is what calls.def names" "$(
 	sed -n 's/^ *\([A-Za-z_0-9; ]*\);$/\1/p' build/exports.map | tr -d ' ' | tr ';' '\n' | grep -v '^local:' |
 		sort | diff build/exported -
 )"
+expect_empty "the README and POSIX agree with calls.def" "$(bash tests/calls.sh check)"
 for cc in gcc clang; do
 	expect_empty "$cc compiles every variant of the core without a word" "$(
 		make -s CC=$cc BUILD=build/lint-$cc build/lint-$cc/release/libcore.a \

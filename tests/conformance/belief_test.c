@@ -1,0 +1,183 @@
+/* What others do to a descriptor behind the back of who made it: by a second number, in a child,
+ * at the other end of a message, by a raw call. A read then says so, natively and here. */
+#include "common.h"
+
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+
+static int ends[2];
+
+static long reads_nothing(void)
+{
+	char c;
+
+	errno = 0;
+	return read(ends[0], &c, 1) == -1 ? errno : 0;
+}
+
+/* On a thread, when all of this has become one of many. */
+static void on_a_thread(void *(*fn)(void *), void *arg)
+{
+	pthread_t t;
+
+	EXPECT_EQ(pthread_create(&t, NULL, fn, arg), 0);
+	EXPECT_EQ(pthread_join(t, NULL), 0);
+}
+
+static void *by_dup(void *arg)
+{
+	int fd = dup(ends[0]);
+
+	nonblocking(fd, true);
+	EXPECT_EQ(reads_nothing(), EAGAIN);
+	close(fd);
+	return arg;
+}
+
+static void *by_dup2(void *arg)
+{
+	int fd = dup2(ends[0], 100);
+
+	nonblocking(fd, true);
+	EXPECT_EQ(reads_nothing(), EAGAIN);
+	close(fd);
+	return arg;
+}
+
+static void *by_dup3(void *arg)
+{
+	int fd = dup3(ends[0], 101, O_CLOEXEC), on = 1;
+
+	EXPECT_EQ(ioctl(fd, FIONBIO, &on), 0);
+	EXPECT_EQ(reads_nothing(), EAGAIN);
+	close(fd);
+	return arg;
+}
+
+static void *by_fcntl(void *arg)
+{
+	int fd = fcntl(ends[0], F_DUPFD, 50);
+
+	nonblocking(fd, true);
+	EXPECT_EQ(reads_nothing(), EAGAIN);
+	close(fd);
+	return arg;
+}
+
+static void *by_a_raw_call(void *arg)
+{
+	EXPECT_EQ(syscall(SYS_fcntl, ends[0], F_SETFL, O_RDWR | O_NONBLOCK), 0);
+	EXPECT_EQ(reads_nothing(), EAGAIN);
+	return arg;
+}
+
+static void *by_a_child(void *arg)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		nonblocking(ends[0], true);
+		_exit(0);
+	}
+	EXPECT_EQ(waitpid(pid, &status, 0), pid);
+	EXPECT_EQ(status, 0);
+	EXPECT_EQ(reads_nothing(), EAGAIN);
+	return arg;
+}
+
+static void *by_a_command(void *arg)
+{
+	char command[200];
+
+	snprintf(command, sizeof(command),
+		 "python3 -c 'import fcntl, os; fcntl.fcntl(%d, fcntl.F_SETFL, os.O_NONBLOCK)'",
+		 ends[0]);
+	EXPECT_EQ(system(command), 0);
+	EXPECT_EQ(reads_nothing(), EAGAIN);
+	return arg;
+}
+
+/* Puts fd into a message, and takes it out again under another number. */
+static int passed_on(int fd)
+{
+	int s[2], got;
+	char c = 'x', room[CMSG_SPACE(sizeof(int))] = { 0 };
+	struct iovec v = { &c, 1 };
+	struct msghdr m = {
+		.msg_iov = &v, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)
+	};
+	struct cmsghdr *head = CMSG_FIRSTHDR(&m);
+
+	EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, s), 0);
+	head->cmsg_level = SOL_SOCKET;
+	head->cmsg_type = SCM_RIGHTS;
+	head->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(head), &fd, sizeof(fd));
+	EXPECT_EQ(sendmsg(s[0], &m, 0), 1);
+	EXPECT_EQ(recvmsg(s[1], &m, 0), 1);
+	memcpy(&got, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof(got));
+	close(s[0]);
+	close(s[1]);
+	return got;
+}
+
+static void *by_a_message(void *arg)
+{
+	int fd = passed_on(ends[0]);
+
+	nonblocking(fd, true);
+	EXPECT_EQ(reads_nothing(), EAGAIN);
+	close(fd);
+	return arg;
+}
+
+static void *(*const ways[])(void *) = { by_dup,	by_dup2,    by_dup3,	  by_fcntl,
+					 by_a_raw_call, by_a_child, by_a_command, by_a_message };
+
+static void each_way(void)
+{
+	on_a_thread(ways[0], NULL);
+	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
+		nonblocking(ends[0], false);
+		ways[i](NULL);
+		nonblocking(ends[0], false);
+		on_a_thread(ways[i], NULL);
+	}
+	close(ends[0]);
+	close(ends[1]);
+	/* Each way once more, the first that happens to a new one. */
+	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
+		EXPECT_EQ(pipe(ends), 0);
+		on_a_thread(ways[i], NULL);
+		close(ends[0]);
+		close(ends[1]);
+	}
+}
+
+TEST(a_pipe_made_non_blocking_by_others_says_EAGAIN)
+{
+	EXPECT_EQ(pipe(ends), 0);
+	each_way();
+}
+
+TEST(a_socket_made_non_blocking_by_others_says_EAGAIN)
+{
+	EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	each_way();
+}
+
+/* A number that a raw call has closed belongs to whatever comes next. */
+TEST(a_number_closed_by_a_raw_call_is_forgotten)
+{
+	int fd;
+
+	EXPECT_EQ(pipe(ends), 0);
+	on_a_thread(by_dup, NULL);
+	EXPECT_EQ(pipe(ends), 0);
+	fd = ends[0];
+	EXPECT_EQ(syscall(SYS_close, fd), 0);
+	EXPECT_EQ(syscall(SYS_pipe2, ends, O_NONBLOCK), 0);
+	EXPECT_EQ(ends[0], fd);
+	EXPECT_EQ(reads_nothing(), EAGAIN);
+}

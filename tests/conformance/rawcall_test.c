@@ -1,0 +1,126 @@
+/* syscall(): what blocks there blocks its thread alone, and what it does to descriptors and
+ * threads is as if the function of that name had done it. */
+#include "common.h"
+
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+
+static void opens_pipe(struct wait *w)
+{
+	EXPECT_EQ(pipe(w->fd), 0);
+}
+
+static void opens_pair(struct wait *w)
+{
+	EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, w->fd), 0);
+}
+
+static void feeds(struct wait *w)
+{
+	EXPECT_EQ(write(w->fd[1], "x", 1), 1);
+}
+
+static long reads(struct wait *w)
+{
+	char c;
+
+	return syscall(SYS_read, w->fd[0], &c, 1);
+}
+
+static long receives(struct wait *w)
+{
+	char c;
+
+	return syscall(SYS_recvfrom, w->fd[0], &c, 1, 0, NULL, NULL);
+}
+
+static long polls(struct wait *w)
+{
+	struct pollfd p = { .fd = w->fd[0], .events = POLLIN };
+
+	return syscall(SYS_poll, &p, 1, -1);
+}
+
+static long ppolls(struct wait *w)
+{
+	struct pollfd p = { .fd = w->fd[0], .events = POLLIN };
+
+	return syscall(SYS_ppoll, &p, 1, NULL, NULL, 8);
+}
+
+static void opens_child(struct wait *w)
+{
+	EXPECT_EQ(pipe(w->fd), 0);
+	w->pid = fork();
+	if (w->pid == 0) {
+		char c;
+		close(w->fd[1]);
+		_exit(read(w->fd[0], &c, 1) == 1 ? 0 : 1);
+	}
+}
+
+static long waits_for_child(struct wait *w)
+{
+	return syscall(SYS_wait4, w->pid, NULL, 0, NULL) == w->pid ? 0 : -1;
+}
+
+HOLDS_UP_NOBODY(a_raw_read, .open = opens_pipe, .block = reads, .release = feeds, .wants = 1)
+HOLDS_UP_NOBODY(a_raw_recvfrom, .open = opens_pair, .block = receives, .release = feeds, .wants = 1)
+HOLDS_UP_NOBODY(a_raw_poll, .open = opens_pipe, .block = polls, .release = feeds, .wants = 1)
+HOLDS_UP_NOBODY(a_raw_ppoll, .open = opens_pipe, .block = ppolls, .release = feeds, .wants = 1)
+HOLDS_UP_NOBODY(a_raw_wait4, .open = opens_child, .block = waits_for_child, .release = feeds)
+
+/* It is no point of cancellation. */
+static void *reads_uncancelled(void *arg)
+{
+	struct wait *w = arg;
+	char c;
+
+	pthread_cleanup_push(cleans, NULL);
+	atomic_fetch_add(&entered, 1);
+	EXPECT_EQ(syscall(SYS_read, w->fd[0], &c, 1), 1);
+	w->returned = 1;
+	pthread_testcancel();
+	pthread_cleanup_pop(0);
+	return NULL;
+}
+
+TEST(a_raw_read_is_not_cancelled)
+{
+	struct wait w = { 0 };
+	pthread_t t;
+	void *r;
+
+	opens_pipe(&w);
+	EXPECT_EQ(pthread_create(&t, NULL, reads_uncancelled, &w), 0);
+	await(&entered, 1);
+	EXPECT_EQ(pthread_cancel(t), 0);
+	settle();
+	EXPECT_EQ(w.returned, 0);
+	feeds(&w);
+	EXPECT_EQ(pthread_join(t, &r), 0);
+	EXPECT(r == PTHREAD_CANCELED);
+	EXPECT_EQ(w.returned, 1);
+	EXPECT_EQ(cleaned, 1);
+}
+
+static void *forks_raw(void *arg)
+{
+	int status;
+	pid_t pid = (pid_t)syscall(SYS_fork);
+
+	if (pid == 0)
+		syscall(SYS_exit_group, 7);
+	EXPECT_EQ(waitpid(pid, &status, 0), pid);
+	EXPECT(WIFEXITED(status));
+	EXPECT_EQ(WEXITSTATUS(status), 7);
+	return arg;
+}
+
+TEST(a_raw_fork_makes_a_child_that_can_end)
+{
+	pthread_t t;
+
+	EXPECT_EQ(pthread_create(&t, NULL, forks_raw, NULL), 0);
+	EXPECT_EQ(pthread_join(t, NULL), 0);
+}
