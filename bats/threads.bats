@@ -217,3 +217,67 @@ C
 		[ "$output" = good ]
 	done
 }
+
+@test "HEDDLE_MAXTHREADS: calls that end wait their turn; blocks that do not get a thread each, and a line" {
+	build blocks <<'C'
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+static long ms, rounds;
+static _Atomic int done;
+static void *work(void *arg)
+{
+	for (long i = 0; i < rounds; i++) {
+		struct timespec t = { ms / 1000, ms % 1000 * 1000000 };
+		syscall(SYS_ppoll, NULL, 0, &t, NULL, 8);
+	}
+	done++;
+	return arg;
+}
+static int kernel_threads(void)
+{
+	char line[256];
+	FILE *f = fopen("/proc/self/status", "r");
+	while (fgets(line, sizeof(line), f))
+		if (strncmp(line, "Threads:", 8) == 0)
+			return fclose(f), atoi(line + 8);
+	return -1;
+}
+int main(int argc, char **argv)
+{
+	int n = atoi(argv[1]), most = 0, now;
+	pthread_t t[100];
+	(void)argc;
+	ms = atol(argv[2]);
+	rounds = atol(argv[3]);
+	for (int i = 0; i < n; i++)
+		if (pthread_create(&t[i], NULL, work, NULL) != 0)
+			return 1;
+	while (done < n) {
+		now = kernel_threads();
+		most = now > most ? now : most;
+		usleep(1000);
+	}
+	for (int i = 0; i < n; i++)
+		pthread_join(t[i], NULL);
+	printf("%d\n", most);
+}
+C
+	run preloaded 2 "$work/blocks" 30 5 10
+	[ "$status" -eq 0 ]
+	[ "$output" -ge 30 ]
+	HEDDLE_MAXTHREADS=8 run preloaded 2 "$work/blocks" 30 5 10
+	[ "$status" -eq 0 ]
+	[ "$output" -le 8 ]
+	HEDDLE_MAXTHREADS=4 run preloaded 1 "$work/blocks" 6 1000 1
+	[ "$status" -eq 0 ]
+	[[ $output == *"heddle: all are blocked: HEDDLE_MAXTHREADS gives way to 5"* ]]
+	[ "${lines[-1]}" -le 9 ]
+	HEDDLE_MAXTHREADS=some run preloaded 2 "$work/blocks" 2 1 1
+	[ "$status" -eq 0 ]
+	[[ $output == *"HEDDLE_MAXTHREADS=some is no number"* ]]
+}

@@ -55,6 +55,8 @@ int core_init(const struct core_config *config)
 	debug_init(own.debuglevel);
 	sched.seed = own.seed ? own.seed : os_clock(CLOCK_REAL);
 	sched.maxmcount = own.maxmcount ? own.maxmcount : MAX_MS;
+	/* The starter is none of those counted. */
+	sched.softmcount = own.softmcount > 1 ? own.softmcount - 1 : own.softmcount;
 	sched.ncpu = procs_affinity();
 	sched.lastpoll = nanotime();
 	sched.sysmonwake = UINT64_MAX;

@@ -18,6 +18,7 @@ struct core_config {
 	const char *gomaxprocs; /* the variable's text, or NULL */
 	uint64_t seed; /* of all random choices; 0: the clock's */
 	int32_t maxmcount; /* kernel threads at most; 0: 10000, as Go */
+	int32_t softmcount; /* rather no more than so many, unless nothing else could run; 0: any */
 	bool preempt; /* stop Gs that run over their slice, by signal 32 */
 	int debuglevel; /* debug builds: 1 or 2 */
 	uint32_t schedtrace; /* ms between lines on stderr; 0: none */

@@ -11,6 +11,7 @@ void mput_locked(struct m *mp)
 	mp->schedlink = sched.midle;
 	sched.midle = mp;
 	sched.nmidle++;
+	st_rlx(&sched.full, false);
 	checkdead_locked();
 }
 
@@ -117,6 +118,16 @@ void mstart_failed(struct p *pp, bool spinning)
 	leave_timers(when);
 }
 
+/* May there be one M more? */
+static bool room_locked(void)
+{
+	if (unlikely(sched.softmcount != 0) && sched.mcount >= sched.softmcount) {
+		st_rlx(&sched.full, ld_rlx(&sched.midle) == NULL);
+		return false;
+	}
+	return sched.mcount < sched.maxmcount;
+}
+
 void startm(struct p *pp, bool spinning)
 {
 	uint64_t when = 0;
@@ -132,7 +143,7 @@ void startm(struct p *pp, bool spinning)
 		}
 	}
 	mp = mget_locked();
-	room = sched.mcount < sched.maxmcount;
+	room = room_locked();
 	if (!mp && room)
 		sched.mcount++;
 	/* In the stay in the lock that found no M: the next to go to sleep sees it. */

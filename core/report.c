@@ -33,6 +33,23 @@ void report_tick(uint64_t now)
 	os_write2(report_buf, schedtrace(report_buf, sizeof(report_buf), detailed));
 }
 
+static void field(struct text *t, const char *name, int64_t n)
+{
+	text_put(t, name);
+	text_num(t, n);
+}
+
+void report_limit(int32_t allowed)
+{
+	char buf[128];
+	struct text t = TEXT(buf);
+
+	/* And the starter. */
+	field(&t, "heddle: all are blocked: HEDDLE_MAXTHREADS gives way to ", allowed + 1);
+	text_put(&t, "\n");
+	text_write2(&t);
+}
+
 const char *waitreason_name(unsigned reason)
 {
 	static const char *const names[WAIT_REASONS] = {
@@ -67,12 +84,6 @@ const char *gstatus_name(uint32_t status)
 	default:
 		return "?";
 	}
-}
-
-static void field(struct text *t, const char *name, int64_t n)
-{
-	text_put(t, name);
-	text_num(t, n);
 }
 
 static int64_t idof(const struct m *mp)

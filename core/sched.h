@@ -307,12 +307,23 @@ void preempt_rebind(struct m *mp, void *uc);
 /* preempt_undo: takes preempt_init and the caller's preempt_minit back. */
 void preempt_undo(void);
 
+/* ---- retake.c ---- */
+
 /* retakeblocked: takes pp from its M if that M sleeps in the kernel without having said
  * so, and hands it off. Sysmon and stop-the-world only. */
 bool retakeblocked(struct p *pp);
 
 /* retakesyscall: the same for an M in an announced call. */
 bool retakesyscall(struct p *pp);
+
+/* retakeall: looks at every P: takes those whose M blocks, stops slices that are over. Returns
+ * how many it took; *waits: some G waits for a P. spare_blocked: pp's M sleeps, and keeps it for
+ * the limit's sake. check_offp: those that run without a P since they came back from a block: an
+ * idle P, if there is one; else, if they burn cpu, they must queue; true if there are any.
+ * Context  sysmon. */
+int retakeall(uint64_t now, bool *waits);
+bool spare_blocked(struct p *pp);
+bool check_offp(void);
 
 /* ---- core_forked ----
  * Each file's own: its state as in a process that has not begun. */

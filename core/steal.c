@@ -46,6 +46,11 @@ void wakep(struct m *mp)
 	/* The only P there is runs the caller. */
 	if (mp && ld_rlx(&sched.gomaxprocs) == 1)
 		return;
+	/* No M to be had: whoever goes to sleep next looks, or sysmon. */
+	if (unlikely(ld_rlx(&sched.full))) {
+		st_sc(&sched.needspinning, 1);
+		return;
+	}
 	if (!cas_sc(&sched.nmspinning, 0, 1))
 		return;
 	lock(&sched.lock);

@@ -1,10 +1,10 @@
 /* The monitor: a kernel thread without a P that keeps the promises nobody else can (WS_L2):
- * it retakes Ps from Ms that block, stops slices that are over, runs timers and polls when
- * every P is deep in a slice, and starts an M when work waits and nobody looks.
+ * it retakes Ps from Ms that block (retake.c), stops slices that are over, runs timers and polls
+ * when every P is deep in a slice, and starts an M when work waits and nobody looks.
  *
  * It sleeps 20 µs while there is something to do, up to 10 ms when there is not, and
  * without end once every P has been idle for a while; whoever takes a P from the idle list
- * wakes it (plist.c). The claim by which it takes a P is told in HACKING.md. */
+ * wakes it (plist.c). */
 #include "core.h"
 #include "poller.h"
 #include "report.h"
@@ -22,217 +22,10 @@ enum {
 	POLL_EARLY_NS = 1000 * 1000,
 	/* A due timer whose P has not looked by then is sysmon's. */
 	TIMER_SLACK_NS = 50 * 1000,
-	/* Before an M that shows no progress is asked after. */
-	BLOCK_NS = 5 * 1000 * 1000,
-	BLOCK_BUSY_NS = 1000 * 1000,
 	DEEP_AFTER_NS = 5 * 1000 * 1000,
 	OFFP_NS = 200 * 1000 * 1000,
 	TIMERSLACK_NS = 1000,
 };
-
-/* Takes pp from the M that runs a G of that status on it. HACKING.md, "The claim": the
- * status word first, then a second look, then the P. */
-static bool retake(struct p *pp, uint32_t from, uint32_t to)
-{
-	struct m *mp = ld_acq(&pp->m);
-	struct g *gp = mp ? ld_acq(&mp->curg) : NULL;
-
-	/* Acquire: pairs with the release by which the G left the core: its P is as it was
-	 * left. From here on the G cannot enter the core, nor end its call. */
-	if (!gp || !cas_acq(&gp->status, from, from | GCLAIM))
-		return false;
-	/* The three loads above were not one moment: the G may have moved. */
-	if (ld_rlx(&gp->m) != mp || ld_rlx(&mp->curg) != gp || ld_rlx(&mp->p) != pp) {
-		st_rel(&gp->status, from);
-		return false;
-	}
-	mp->oldp = pp;
-	st_rlx(&mp->p, NULL);
-	st_rlx(&pp->m, NULL);
-	st_rlx(&pp->status, PIDLE);
-	/* Release: the G, when it finds this, finds its M without a P. */
-	st_rel(&gp->status, to);
-	return true;
-}
-
-/* GMP_P3: from here on, and not before, the P of a call is somebody else's. */
-bool retakesyscall(struct p *pp)
-{
-	if (!retake(pp, GSYSCALL, GSYSCALLNOP))
-		return false;
-	count(pp, retakecall);
-	handoffp(pp);
-	return true;
-}
-
-/* GMP_M5 */
-bool retakeblocked(struct p *pp)
-{
-	struct m *mp = ld_acq(&pp->m);
-	struct g *gp = mp ? ld_acq(&mp->curg) : NULL;
-
-	if (!gp || ld_acq(&gp->status) != GRUNNING || !os_threadasleep(ld_rlx(&mp->tid)))
-		return false;
-	if (!retake(pp, GRUNNING, GOFFP))
-		return false;
-	count(pp, retakeblock);
-	handoffp(pp);
-	return true;
-}
-
-/* True if somebody waits for a P. */
-static bool work_waits(struct p *pp)
-{
-	return !runqempty(pp) || ld_rlx(&sched.runqsize) > 0;
-}
-
-/* How long pp's slice has lasted, as far as sysmon has seen: 0 for one seen first now. */
-static uint64_t slice_age(struct p *pp, struct m *mp, uint64_t now)
-{
-	struct sysmontick *mon = &pp->mon;
-	uint32_t tick = ld_rlx(&pp->schedtick);
-
-	if (mon->m == mp && mon->schedtick == tick)
-		return now - mon->schedwhen;
-	mon->schedtick = tick;
-	mon->schedwhen = now;
-	mon->cpuwhen = 0;
-	return 0;
-}
-
-/* An announced call that pp's M was in already at the last look; or one of many short ones,
- * at the end of a slice. */
-static bool check_syscall(struct p *pp, struct m *mp, uint64_t now)
-{
-	struct sysmontick *mon = &pp->mon;
-	uint32_t tick = ld_rlx(&mp->syscalltick);
-
-	if (slice_age(pp, mp, now) >= CHOOSE_SLICE_NS && work_waits(pp))
-		return retakesyscall(pp);
-	if (mon->m != mp || mon->syscalltick != tick) {
-		mon->syscalltick = tick;
-		mon->syscallwhen = now;
-		return false;
-	}
-	/* Nobody would gain: unless it lasts, for then sysmon can sleep. */
-	if (runqempty(pp) && ld_rlx(&sched.runqsize) == 0 &&
-	    ld_rlx(&sched.nmspinning) + ld_rlx(&sched.npidle) > 0 &&
-	    mon->syscallwhen + CHOOSE_SLICE_NS > now)
-		return false;
-	return retakesyscall(pp);
-}
-
-/* A slice that has lasted: is its M burning cpu, or asleep in the kernel? */
-static bool check_running(struct p *pp, struct m *mp, uint64_t now)
-{
-	struct sysmontick *mon = &pp->mon;
-	uint64_t age = slice_age(pp, mp, now);
-	bool waits = work_waits(pp);
-
-	if (unlikely(ld_rlx(&sched.gcwaiting))) {
-		/* In this order: a signal would break the call of one that sleeps. */
-		if (!retakeblocked(pp))
-			preemptone(pp);
-		return true;
-	}
-	if (age < (waits ? BLOCK_BUSY_NS : BLOCK_NS))
-		return false;
-	/* Less than a tenth of the time since the last look spent on a cpu: it sleeps, or
-	 * other processes keep it waiting; the kernel knows which. */
-	uint64_t cpu = os_threadclock(ld_rlx(&mp->tid));
-	uint64_t wall = now - mon->cpuwhen;
-	bool first = mon->cpuwhen == 0;
-	bool idle = !first && cpu - mon->cputime < wall / 10;
-	if (mon->cpuwhen == 0 || wall > BLOCK_BUSY_NS / 2) {
-		mon->cpuwhen = now;
-		mon->cputime = cpu;
-	}
-	if (first)
-		return false;
-	if (idle && (waits || age > CHOOSE_SLICE_NS) && retakeblocked(pp))
-		return true;
-	if (idle || !waits || age < CHOOSE_SLICE_NS)
-		return false;
-	/* It burnt cpu since the last look, but may sleep by now. */
-	if (retakeblocked(pp))
-		return true;
-	preemptone(pp);
-	return false;
-}
-
-/* *waits: some P has work behind what it runs. */
-static int retakeall(uint64_t now, bool *waits)
-{
-	int32_t n = ld_acq(&sched.gomaxprocs);
-	int taken = 0;
-
-	*waits = false;
-	for (int32_t i = 0; i < n; i++) {
-		struct p *pp = sched.allp[i];
-		struct m *mp = ld_acq(&pp->m);
-		struct g *gp = mp ? ld_acq(&mp->curg) : NULL;
-		uint32_t status = gp ? ld_acq(&gp->status) : GIDLE;
-
-		if (ld_rlx(&pp->status) != PRUNNING || !mp)
-			continue;
-		*waits = *waits || work_waits(pp);
-		if (status == GSYSCALL)
-			taken += check_syscall(pp, mp, now);
-		else if (status == GRUNNING || status == GPINNED)
-			taken += check_running(pp, mp, now);
-		pp->mon.m = mp;
-	}
-	return taken;
-}
-
-/* Those that run without a P since they came back from a block: an idle P, if there is
- * one; else, if they burn cpu, they must queue. True if there are any. */
-static bool check_offp(void)
-{
-	bool any = false;
-
-	for (struct m *mp = ld_acq(&sched.allm); mp; mp = mp->alllink) {
-		struct g *gp = ld_acq(&mp->curg);
-		struct p *pp;
-		uint64_t cpu;
-
-		if (!gp || ld_acq(&gp->status) != GOFFP)
-			continue;
-		any = true;
-		cpu = os_threadclock(ld_rlx(&mp->tid));
-		if (mp->offpcpu == 0 || cpu - mp->offpcpu < DELAY_MIN_NS) {
-			mp->offpcpu = cpu ? cpu : 1;
-			continue;
-		}
-		mp->offpcpu = cpu;
-		/* It worked, and blocks again: nothing to give, and no signal for it. */
-		if (os_threadasleep(ld_rlx(&mp->tid)))
-			continue;
-		lock(&sched.lock);
-		pp = pidleget_locked();
-		unlock(&sched.lock);
-		if (!pp) {
-			if (ld_rlx(&sched.npidle) == 0)
-				preemptoffp(mp);
-			continue;
-		}
-		/* Acquire: pairs with the release by which its P was taken. */
-		if (!cas_acq(&gp->status, GOFFP, GOFFP | GCLAIM)) {
-			handoffp(pp);
-			continue;
-		}
-		if (ld_rlx(&gp->m) != mp || ld_rlx(&mp->curg) != gp || ld_rlx(&mp->p)) {
-			st_rel(&gp->status, GOFFP);
-			handoffp(pp);
-			continue;
-		}
-		acquirep(mp, pp);
-		bump(&pp->schedtick);
-		/* Release: pairs with the acquire in pin(): it finds its M with a P. */
-		st_rel(&gp->status, GRUNNING);
-	}
-	return any;
-}
 
 /* Those that somebody wants out of whatever they are blocked in: a signal that comes just
  * before the call does not end it, so they are looked after until they sleep. True if one of
@@ -306,7 +99,7 @@ static bool serve_early(uint64_t now)
 		if (ld_rlx(&pp->status) != PRUNNING || ld_rlx(&pp->urgent) != 0)
 			continue;
 		if (mon->schedtick != ld_rlx(&pp->schedtick) ||
-		    now - mon->schedwhen < CHOOSE_EARLY_NS)
+		    now - mon->schedwhen < CHOOSE_EARLY_NS || spare_blocked(pp))
 			continue;
 		st_rlx(&pp->urgent, 1);
 		add_rlx(&sched.early, -1);
@@ -353,7 +146,7 @@ static void run_late(uint64_t now, bool deep)
 	if (netpoll_anyunsure() && now - lastverify > POLL_NS) {
 		lastverify = now;
 		st_rlx(&sched.verifydue, 1);
-		if (deep && !retakeblocked(sched.allp[0]))
+		if (deep && !spare_blocked(sched.allp[0]) && !retakeblocked(sched.allp[0]))
 			preemptone(sched.allp[0]);
 	}
 	if (lastpoll != 0 && netpoll_anywaiters() &&

@@ -39,6 +39,7 @@ SETTER(seed, uint64_t)
 SETTER(schedtrace, uint32_t)
 SETTER(scheddetail, bool)
 SETTER(preempt, bool)
+SETTER(maxthreads, int32_t)
 SETTER(debuglevel, int)
 #undef SETTER
 
@@ -49,6 +50,7 @@ static const struct row rows[] = {
 	{ "HEDDLE_SCHEDTRACE", NUMBER, 3600000, set_schedtrace },
 	{ "HEDDLE_SCHEDDETAIL", BOOL, 1, set_scheddetail },
 	{ "HEDDLE_PREEMPT", BOOL, 1, set_preempt },
+	{ "HEDDLE_MAXTHREADS", NUMBER, 10000, set_maxthreads },
 	{ "HEDDLE_DEBUG", NUMBER, 2, set_debuglevel },
 };
 

@@ -12,6 +12,7 @@ struct config {
 	uint32_t schedtrace; /* HEDDLE_SCHEDTRACE, ms */
 	bool scheddetail; /* HEDDLE_SCHEDDETAIL */
 	bool preempt; /* HEDDLE_PREEMPT */
+	int32_t maxthreads; /* HEDDLE_MAXTHREADS */
 	int debuglevel; /* HEDDLE_DEBUG */
 };
 

@@ -174,6 +174,7 @@ bool heddle_start(void)
 		.gomaxprocs = config.gomaxprocs,
 		.seed = config.seed,
 		.preempt = config.preempt,
+		.softmcount = config.maxthreads,
 		.debuglevel = config.debuglevel,
 		.schedtrace = config.schedtrace,
 		.scheddetail = config.scheddetail,

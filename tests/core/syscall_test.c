@@ -391,3 +391,57 @@ TEST(a_loop_after_calls_of_1_ms_is_preempted)
 {
 	spin_after_calls_of(MS);
 }
+
+/* ---- the soft limit on kernel threads ---- */
+
+static void soft_limit(struct core_config *config)
+{
+	/* And the starter, which is not counted. */
+	config->softmcount = 3 + 1;
+}
+
+static void naps_announced(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < 10; i++) {
+		entersyscall();
+		nap(2 * MS);
+		exitsyscall();
+	}
+	group_done(&grp);
+}
+
+TEST(calls_that_end_wait_their_turn_at_the_soft_limit)
+{
+	start_with(2, soft_limit);
+	grp.left = 20;
+	for (int i = 0; i < 20; i++)
+		go(naps_announced, NULL);
+	group_wait(&grp);
+	EXPECT(sched.mcount <= 3);
+	EXPECT_EQ(sched.softmcount, 3);
+}
+
+TEST(the_soft_limit_gives_way_where_nothing_else_could_run)
+{
+	enum { READERS = 3 };
+
+	start_with(1, soft_limit);
+	EXPECT_EQ(pipe(pipefd), 0);
+	for (int i = 0; i < 3; i++) {
+		ran = 0;
+		grp.left = READERS;
+		for (int j = 0; j < READERS; j++)
+			go(read_announced, NULL);
+		/* That we come here with all of them blocked took a thread for each. */
+		for (int j = 0; j < 10; j++)
+			gosched();
+		EXPECT_EQ(ran, 0);
+		for (int j = 0; j < READERS; j++)
+			write_one();
+		group_wait(&grp);
+		/* Ours, sysmon's, and theirs; made once. */
+		EXPECT(sched.mcount <= 2 + READERS);
+	}
+	EXPECT(sched.mcount > 3);
+}

@@ -1,0 +1,278 @@
+/* Taking Ps from Ms that block: from an announced call, from a block that nobody announced; and
+ * what becomes of those that come back without a P. All of it is sysmon's but for the first two
+ * functions, which stop-the-world uses too. The claim is told in HACKING.md.
+ *
+ * Owns the soft limit on kernel threads (HEDDLE_MAXTHREADS): where a hand-off would need one more,
+ * the P waits with the M that blocks, as long as something else can run. */
+#include "report.h"
+#include "sched.h"
+
+enum {
+	/* Before an M that shows no progress is asked after. */
+	BLOCK_NS = 5 * 1000 * 1000,
+	BLOCK_BUSY_NS = 1000 * 1000,
+	/* So little cpu time since the last look is none. */
+	OFFP_CPU_NS = 20 * 1000,
+	/* That long work waits with no P that could run it, before the limit gives way. */
+	STUCK_NS = 100 * 1000 * 1000,
+};
+
+/* Takes pp from the M that runs a G of that status on it. HACKING.md, "The claim": the
+ * status word first, then a second look, then the P. */
+static bool retake(struct p *pp, uint32_t from, uint32_t to)
+{
+	struct m *mp = ld_acq(&pp->m);
+	struct g *gp = mp ? ld_acq(&mp->curg) : NULL;
+
+	/* Acquire: pairs with the release by which the G left the core: its P is as it was
+	 * left. From here on the G cannot enter the core, nor end its call. */
+	if (!gp || !cas_acq(&gp->status, from, from | GCLAIM))
+		return false;
+	/* The three loads above were not one moment: the G may have moved. */
+	if (ld_rlx(&gp->m) != mp || ld_rlx(&mp->curg) != gp || ld_rlx(&mp->p) != pp) {
+		st_rel(&gp->status, from);
+		return false;
+	}
+	mp->oldp = pp;
+	st_rlx(&mp->p, NULL);
+	st_rlx(&pp->m, NULL);
+	st_rlx(&pp->status, PIDLE);
+	/* Release: the G, when it finds this, finds its M without a P. */
+	st_rel(&gp->status, to);
+	return true;
+}
+
+/* GMP_P3: from here on, and not before, the P of a call is somebody else's. */
+bool retakesyscall(struct p *pp)
+{
+	if (!retake(pp, GSYSCALL, GSYSCALLNOP))
+		return false;
+	count(pp, retakecall);
+	handoffp(pp);
+	return true;
+}
+
+/* GMP_M5 */
+bool retakeblocked(struct p *pp)
+{
+	struct m *mp = ld_acq(&pp->m);
+	struct g *gp = mp ? ld_acq(&mp->curg) : NULL;
+
+	if (!gp || ld_acq(&gp->status) != GRUNNING || !os_threadasleep(ld_rlx(&mp->tid)))
+		return false;
+	if (!retake(pp, GRUNNING, GOFFP))
+		return false;
+	count(pp, retakeblock);
+	handoffp(pp);
+	return true;
+}
+
+/* ---- the soft limit ---- */
+
+/* Ps left to Ms that block, in this round. */
+static int spared;
+
+static bool full(void)
+{
+	bool r;
+
+	if (likely(sched.softmcount == 0))
+		return false;
+	lock(&sched.lock);
+	r = !sched.midle && sched.mcount >= sched.softmcount;
+	unlock(&sched.lock);
+	return r;
+}
+
+static bool spare(void)
+{
+	if (!full())
+		return false;
+	spared++;
+	return true;
+}
+
+bool spare_blocked(struct p *pp)
+{
+	struct m *mp = ld_acq(&pp->m);
+
+	return full() && mp && os_threadasleep(ld_rlx(&mp->tid)) && spare();
+}
+
+/* Gives way by one when work has waited for long and no P runs. */
+static void relax_limit(uint64_t now, bool waits)
+{
+	static uint64_t since;
+
+	if (sched.softmcount == 0)
+		return;
+	if (!waits || !full() || spared + ld_sc(&sched.npidle) < ld_rlx(&sched.gomaxprocs)) {
+		since = 0;
+	} else if (since == 0) {
+		since = now;
+	} else if (now - since >= STUCK_NS) {
+		since = 0;
+		lock(&sched.lock);
+		sched.softmcount = sched.mcount + 1;
+		st_rlx(&sched.full, false);
+		unlock(&sched.lock);
+		report_limit(sched.softmcount);
+	}
+}
+
+/* ---- what sysmon sees of each P ---- */
+
+/* True if somebody waits for a P. */
+static bool work_waits(struct p *pp)
+{
+	return !runqempty(pp) || ld_rlx(&sched.runqsize) > 0;
+}
+
+/* How long pp's slice has lasted, as far as sysmon has seen: 0 for one seen first now. */
+static uint64_t slice_age(struct p *pp, struct m *mp, uint64_t now)
+{
+	struct sysmontick *mon = &pp->mon;
+	uint32_t tick = ld_rlx(&pp->schedtick);
+
+	if (mon->m == mp && mon->schedtick == tick)
+		return now - mon->schedwhen;
+	mon->schedtick = tick;
+	mon->schedwhen = now;
+	mon->cpuwhen = 0;
+	return 0;
+}
+
+/* An announced call that pp's M was in already at the last look; or one of many short ones,
+ * at the end of a slice. */
+static bool check_syscall(struct p *pp, struct m *mp, uint64_t now)
+{
+	struct sysmontick *mon = &pp->mon;
+	uint32_t tick = ld_rlx(&mp->syscalltick);
+
+	if (slice_age(pp, mp, now) >= CHOOSE_SLICE_NS && work_waits(pp))
+		return !spare() && retakesyscall(pp);
+	if (mon->m != mp || mon->syscalltick != tick) {
+		mon->syscalltick = tick;
+		mon->syscallwhen = now;
+		return false;
+	}
+	/* Nobody would gain: unless it lasts, for then sysmon can sleep. */
+	if (runqempty(pp) && ld_rlx(&sched.runqsize) == 0 &&
+	    ld_rlx(&sched.nmspinning) + ld_rlx(&sched.npidle) > 0 &&
+	    mon->syscallwhen + CHOOSE_SLICE_NS > now)
+		return false;
+	return !spare() && retakesyscall(pp);
+}
+
+/* A slice that has lasted: is its M burning cpu, or asleep in the kernel? */
+static bool check_running(struct p *pp, struct m *mp, uint64_t now)
+{
+	struct sysmontick *mon = &pp->mon;
+	uint64_t age = slice_age(pp, mp, now);
+	bool waits = work_waits(pp);
+
+	if (unlikely(ld_rlx(&sched.gcwaiting))) {
+		/* In this order: a signal would break the call of one that sleeps. */
+		if (!retakeblocked(pp))
+			preemptone(pp);
+		return true;
+	}
+	if (age < (waits ? BLOCK_BUSY_NS : BLOCK_NS))
+		return false;
+	/* Less than a tenth of the time since the last look spent on a cpu: it sleeps, or
+	 * other processes keep it waiting; the kernel knows which. */
+	uint64_t cpu = os_threadclock(ld_rlx(&mp->tid));
+	uint64_t wall = now - mon->cpuwhen;
+	bool first = mon->cpuwhen == 0;
+	bool idle = !first && cpu - mon->cputime < wall / 10;
+	if (mon->cpuwhen == 0 || wall > BLOCK_BUSY_NS / 2) {
+		mon->cpuwhen = now;
+		mon->cputime = cpu;
+	}
+	if (first)
+		return false;
+	if (idle && (waits || age > CHOOSE_SLICE_NS) && !spare_blocked(pp) && retakeblocked(pp))
+		return true;
+	if (idle || !waits || age < CHOOSE_SLICE_NS)
+		return false;
+	/* It burnt cpu since the last look, but may sleep by now. */
+	if (spare_blocked(pp))
+		return false;
+	if (retakeblocked(pp))
+		return true;
+	preemptone(pp);
+	return false;
+}
+
+int retakeall(uint64_t now, bool *waits)
+{
+	int32_t n = ld_acq(&sched.gomaxprocs);
+	int taken = 0;
+
+	*waits = ld_rlx(&sched.runqsize) > 0;
+	spared = 0;
+	for (int32_t i = 0; i < n; i++) {
+		struct p *pp = sched.allp[i];
+		struct m *mp = ld_acq(&pp->m);
+		struct g *gp = mp ? ld_acq(&mp->curg) : NULL;
+		uint32_t status = gp ? ld_acq(&gp->status) : GIDLE;
+
+		if (ld_rlx(&pp->status) != PRUNNING || !mp)
+			continue;
+		*waits = *waits || work_waits(pp);
+		if (status == GSYSCALL)
+			taken += check_syscall(pp, mp, now);
+		else if (status == GRUNNING || status == GPINNED)
+			taken += check_running(pp, mp, now);
+		pp->mon.m = mp;
+	}
+	relax_limit(now, *waits);
+	return taken;
+}
+
+bool check_offp(void)
+{
+	bool any = false;
+
+	for (struct m *mp = ld_acq(&sched.allm); mp; mp = mp->alllink) {
+		struct g *gp = ld_acq(&mp->curg);
+		struct p *pp;
+		uint64_t cpu;
+
+		if (!gp || ld_acq(&gp->status) != GOFFP)
+			continue;
+		any = true;
+		cpu = os_threadclock(ld_rlx(&mp->tid));
+		if (mp->offpcpu == 0 || cpu - mp->offpcpu < OFFP_CPU_NS) {
+			mp->offpcpu = cpu ? cpu : 1;
+			continue;
+		}
+		mp->offpcpu = cpu;
+		/* It worked, and blocks again: nothing to give, and no signal for it. */
+		if (os_threadasleep(ld_rlx(&mp->tid)))
+			continue;
+		lock(&sched.lock);
+		pp = pidleget_locked();
+		unlock(&sched.lock);
+		if (!pp) {
+			if (ld_rlx(&sched.npidle) == 0)
+				preemptoffp(mp);
+			continue;
+		}
+		/* Acquire: pairs with the release by which its P was taken. */
+		if (!cas_acq(&gp->status, GOFFP, GOFFP | GCLAIM)) {
+			handoffp(pp);
+			continue;
+		}
+		if (ld_rlx(&gp->m) != mp || ld_rlx(&mp->curg) != gp || ld_rlx(&mp->p)) {
+			st_rel(&gp->status, GOFFP);
+			handoffp(pp);
+			continue;
+		}
+		acquirep(mp, pp);
+		bump(&pp->schedtick);
+		/* Release: pairs with the acquire in pin(): it finds its M with a P. */
+		st_rel(&gp->status, GRUNNING);
+	}
+	return any;
+}
