@@ -140,9 +140,14 @@ $(BENCH): $(BUILD)/bench/%: tests/bench/%.c tests/bench/bench.c tests/bench/benc
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -g -O2 $(WARN) -D_GNU_SOURCE -o $@ $< tests/bench/bench.c -pthread
 
+# A peer, where there is a compiler for it.
+$(BUILD)/bench/echo_go: tests/bench/echo.go
+	@mkdir -p $(@D)
+	$(Q)GO111MODULE=off GOCACHE=$(abspath $(BUILD))/gocache go build -o $@ $<
+
 .PHONY: bench bench-programs bench-core
 bench-programs: $(BENCH)
-bench: deps $(BUILD)/libheddle.so bench-programs
+bench: deps $(BUILD)/libheddle.so bench-programs $(if $(shell command -v go),$(BUILD)/bench/echo_go)
 	@RUNS=$(RUNS) python3 tests/bench/run.py $(BUILD) $(ROWS)
 bench-core: $(BUILD)/release/tests/bench/core_bench
 	@$(BUILD)/release/tests/bench/core_bench

@@ -1,14 +1,17 @@
-/* A thread for each connection: a server that sends back what it got. `echo serve` starts
- * `echo load PORT FD` of its own, natively: one thread that keeps 64 bytes under way on each of
- * 1000 connections. Figures: messages a second, and the server's cpu time for a message.
+/* A thread for each connection: a server that sends back what it got. `echo against N [VAR=VALUE…]
+ * [--by PROGRAM]` starts `echo serve`, or another program that serves as it does, with these
+ * settings, and is its load, natively: one thread that keeps 64 bytes under way on each of N
+ * connections. Figures: messages a second; the server's cpu time for a message; how long 99 of 100
+ * messages took at most; the server's kernel threads.
  *
- * The two agree over a socket (FD) when to measure: the load says that it is about to begin,
- * the server notes its cpu time and answers; the load says how many came back in how long. */
+ * A server says its port on standard output and serves until it is killed. */
 #include "bench.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,22 +22,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { CONNECTIONS = 1000, SIZE = 64, WARM_NS = 100000000, MEASURE_NS = 300000000 };
-
-struct outcome {
-	uint64_t messages, ns;
-};
+enum { MOST = 20000, SIZE = 64, WARM_NS = 200000000, MEASURE_NS = 500000000, SETTINGS = 8 };
 
 static void raise_files(void)
 {
 	struct rlimit r;
 
 	MUST(getrlimit(RLIMIT_NOFILE, &r) == 0);
-	MUST(r.rlim_max >= CONNECTIONS + 50);
-	if (r.rlim_cur < CONNECTIONS + 50) {
-		r.rlim_cur = CONNECTIONS + 50;
-		MUST(setrlimit(RLIMIT_NOFILE, &r) == 0);
-	}
+	r.rlim_cur = r.rlim_max;
+	MUST(setrlimit(RLIMIT_NOFILE, &r) == 0);
 }
 
 /* All of it or, where the peer has closed before its first byte, nothing. */
@@ -68,75 +64,95 @@ static void *serves(void *arg)
 	return arg;
 }
 
-static double cpu_us(void)
-{
-	struct rusage r;
-
-	MUST(getrusage(RUSAGE_SELF, &r) == 0);
-	return (double)(r.ru_utime.tv_sec + r.ru_stime.tv_sec) * 1e6 +
-	       (double)(r.ru_utime.tv_usec + r.ru_stime.tv_usec);
-}
-
-static int listen_on(struct sockaddr_in *a)
-{
-	socklen_t len = sizeof(*a);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	*a = (struct sockaddr_in){ .sin_family = AF_INET };
-	a->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	MUST(fd >= 0 && bind(fd, (struct sockaddr *)a, sizeof(*a)) == 0);
-	MUST(listen(fd, CONNECTIONS) == 0);
-	MUST(getsockname(fd, (struct sockaddr *)a, &len) == 0);
-	return fd;
-}
-
-/* With an empty environment: whatever is preloaded here is not there. */
-static pid_t start_load(const struct sockaddr_in *a, int control)
-{
-	char port[16], fd[16];
-	char *argv[] = { "echo", "load", port, fd, NULL }, *env[] = { NULL };
-	pid_t pid;
-
-	snprintf(port, sizeof(port), "%d", ntohs(a->sin_port));
-	snprintf(fd, sizeof(fd), "%d", control);
-	MUST(posix_spawn(&pid, "/proc/self/exe", NULL, NULL, argv, env) == 0);
-	return pid;
-}
-
 static void serve(int argc, char **argv)
 {
-	static pthread_t t[CONNECTIONS];
-	struct sockaddr_in a;
-	struct outcome o;
-	double before, after;
-	int control[2], status, listener = listen_on(&a);
-	pid_t pid;
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	socklen_t len = sizeof(a);
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	(void)argc;
 	(void)argv;
 	raise_files();
-	MUST(socketpair(AF_UNIX, SOCK_STREAM, 0, control) == 0);
-	pid = start_load(&a, control[1]);
-	close(control[1]);
-	for (int i = 0; i < CONNECTIONS; i++) {
+	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	MUST(listener >= 0 && bind(listener, (struct sockaddr *)&a, sizeof(a)) == 0);
+	MUST(listen(listener, MOST) == 0);
+	MUST(getsockname(listener, (struct sockaddr *)&a, &len) == 0);
+	printf("%d\n", ntohs(a.sin_port));
+	fflush(stdout);
+	for (;;) {
 		int fd = accept(listener, NULL, NULL);
+		pthread_t t;
 		MUST(fd >= 0);
-		bench_spawn(&t[i], serves, (void *)(intptr_t)fd);
+		bench_spawn(&t, serves, (void *)(intptr_t)fd);
+		MUST(pthread_detach(t) == 0);
 	}
-	close(listener);
-	MUST(read_whole(control[0], &status, sizeof(status)));
-	before = cpu_us();
-	write_whole(control[0], &status, sizeof(status));
-	MUST(read_whole(control[0], &o, sizeof(o)));
-	after = cpu_us();
-	write_whole(control[0], &status, sizeof(status));
-	for (int i = 0; i < CONNECTIONS; i++)
-		MUST(pthread_join(t[i], NULL) == 0);
-	MUST(waitpid(pid, &status, 0) == pid);
-	MUST(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-	MUST(o.messages > 0);
-	bench_figure((double)o.messages * 1e9 / (double)o.ns, "msg/s");
-	bench_figure((after - before) / (double)o.messages, "µs");
+}
+
+/* Starts `program`, or this one, as a server; *port is what it says. */
+static pid_t start_server(char *program, char **settings, int *port)
+{
+	char *own[] = { "echo", "serve", NULL }, *other[] = { program, NULL };
+	posix_spawn_file_actions_t actions;
+	char said[16] = "";
+	int out[2];
+	pid_t pid;
+
+	MUST(pipe(out) == 0);
+	MUST(posix_spawn_file_actions_init(&actions) == 0);
+	MUST(posix_spawn_file_actions_adddup2(&actions, out[1], 1) == 0);
+	MUST(posix_spawn_file_actions_addclose(&actions, out[0]) == 0);
+	errno = posix_spawn(&pid, program ? program : "/proc/self/exe", &actions, NULL,
+			    program ? other : own, settings);
+	MUST(errno == 0);
+	close(out[1]);
+	MUST(read(out[0], said, sizeof(said) - 1) > 0);
+	close(out[0]);
+	*port = atoi(said);
+	MUST(*port > 0);
+	return pid;
+}
+
+/* Of all its threads, so far. */
+static double cpu_us(pid_t pid)
+{
+	char path[64];
+	struct dirent *d;
+	double sum = 0;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	dir = opendir(path);
+	MUST(dir != NULL);
+	while ((d = readdir(dir)) != NULL) {
+		double ns;
+		FILE *f;
+		if (d->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "/proc/%d/task/%.20s/schedstat", pid, d->d_name);
+		f = fopen(path, "r");
+		if (!f)
+			continue;
+		if (fscanf(f, "%lf", &ns) == 1)
+			sum += ns;
+		fclose(f);
+	}
+	closedir(dir);
+	return sum / 1000;
+}
+
+static int kernel_threads(pid_t pid)
+{
+	char path[64], line[128];
+	int n = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	f = fopen(path, "r");
+	MUST(f != NULL);
+	while (n == 0 && fgets(line, sizeof(line), f))
+		sscanf(line, "Threads: %d", &n);
+	fclose(f);
+	return n;
 }
 
 /* ---- the load ---- */
@@ -144,7 +160,8 @@ static void serve(int argc, char **argv)
 static struct connection {
 	int fd;
 	uint32_t sent, got; /* messages; bytes of the one under way */
-} connections[CONNECTIONS];
+	uint64_t since; /* of the one under way */
+} connections[MOST];
 
 /* No two messages are the same. */
 static void message(const struct connection *c, uint32_t to[SIZE / 4])
@@ -160,6 +177,7 @@ static void send_next(struct connection *c)
 	c->sent++;
 	c->got = 0;
 	message(c, m);
+	c->since = bench_now();
 	write_whole(c->fd, m, SIZE);
 }
 
@@ -177,26 +195,47 @@ static bool receive(struct connection *c)
 	return c->got == SIZE;
 }
 
-/* Keeps every connection busy for so long, then waits for what is under way. */
-static struct outcome drive(int ep, uint64_t ns)
+/* How many messages took so many µs; the last place is for those that took longer. */
+enum { LONGEST = 1 << 20 };
+static uint32_t took[LONGEST];
+
+static uint64_t percentile(uint64_t messages, uint64_t percent)
+{
+	uint64_t left = messages * percent / 100, us = 0;
+
+	while (us < LONGEST - 1 && left >= took[us])
+		left -= took[us++];
+	return us;
+}
+
+struct outcome {
+	uint64_t messages, ns;
+};
+
+/* Keeps each of the n connections busy for so long, then waits for what is under way. */
+static struct outcome drive(int ep, int n, uint64_t ns)
 {
 	struct epoll_event ev[256];
 	struct outcome o = { 0, 0 };
 	uint64_t t0 = bench_now();
-	int under_way = CONNECTIONS;
+	int under_way = n;
 
-	for (int i = 0; i < CONNECTIONS; i++)
+	memset(took, 0, sizeof(took));
+	for (int i = 0; i < n; i++)
 		send_next(&connections[i]);
 	while (under_way > 0) {
-		int n = epoll_wait(ep, ev, 256, -1);
-		bool more = bench_now() - t0 < ns;
-		MUST(n > 0);
-		for (int i = 0; i < n; i++) {
+		int ready = epoll_wait(ep, ev, 256, -1);
+		MUST(ready > 0);
+		for (int i = 0; i < ready; i++) {
 			struct connection *c = ev[i].data.ptr;
+			uint64_t now, us;
 			if (!receive(c))
 				continue;
+			now = bench_now();
+			us = (now - c->since) / 1000;
+			took[us < LONGEST ? us : LONGEST - 1]++;
 			o.messages++;
-			if (more)
+			if (now - t0 < ns)
 				send_next(c);
 			else
 				under_way--;
@@ -206,36 +245,57 @@ static struct outcome drive(int ep, uint64_t ns)
 	return o;
 }
 
-static void load(int argc, char **argv)
+static void connect_all(int ep, int n, int port)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET };
-	int ep = epoll_create1(0), control, word = 0;
-	struct outcome o;
 
-	MUST(argc == 2 && ep >= 0);
-	raise_files();
 	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	a.sin_port = htons((uint16_t)atoi(argv[0]));
-	control = atoi(argv[1]);
-	for (int i = 0; i < CONNECTIONS; i++) {
+	a.sin_port = htons((uint16_t)port);
+	for (int i = 0; i < n; i++) {
 		struct epoll_event ev = { .events = EPOLLIN, .data.ptr = &connections[i] };
-		int fd = socket(AF_INET, SOCK_STREAM, 0);
+		int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 		MUST(fd >= 0 && connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0);
 		connections[i].fd = fd;
 		MUST(epoll_ctl(ep, EPOLL_CTL_ADD, fd, &ev) == 0);
 	}
-	drive(ep, WARM_NS);
-	write_whole(control, &word, sizeof(word));
-	MUST(read_whole(control, &word, sizeof(word)));
-	o = drive(ep, MEASURE_NS);
-	write_whole(control, &o, sizeof(o));
-	MUST(read_whole(control, &word, sizeof(word)));
-	for (int i = 0; i < CONNECTIONS; i++)
-		close(connections[i].fd);
+}
+
+static void against(int argc, char **argv)
+{
+	char *settings[SETTINGS + 1] = { NULL }, *program = NULL;
+	int ep = epoll_create1(EPOLL_CLOEXEC), n, port, status, nsettings = 0;
+	double before, after;
+	struct outcome o;
+	pid_t pid;
+
+	MUST(argc >= 1 && ep >= 0);
+	n = atoi(argv[0]);
+	MUST(n > 0 && n <= MOST);
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--by") == 0 && i + 1 < argc) {
+			program = argv[++i];
+		} else {
+			MUST(nsettings < SETTINGS && strchr(argv[i], '='));
+			settings[nsettings++] = argv[i];
+		}
+	}
+	raise_files();
+	pid = start_server(program, settings, &port);
+	connect_all(ep, n, port);
+	drive(ep, n, WARM_NS);
+	before = cpu_us(pid);
+	o = drive(ep, n, MEASURE_NS);
+	after = cpu_us(pid);
+	bench_figure((double)o.messages * 1e9 / (double)o.ns, "msg/s");
+	bench_figure((after - before) / (double)o.messages, "µs");
+	bench_figure((double)percentile(o.messages, 99), "µs");
+	bench_figure(kernel_threads(pid), "threads");
+	MUST(kill(pid, SIGKILL) == 0 && waitpid(pid, &status, 0) == pid);
+	MUST(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
 const struct row bench_rows[] = {
 	{ .name = "serve", .once = serve },
-	{ .name = "load", .once = load },
+	{ .name = "against", .once = against },
 	{ 0 },
 };

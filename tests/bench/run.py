@@ -13,6 +13,7 @@ python3-minimal has no json and no statistics."""
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -31,6 +32,7 @@ class Mode:
         self.words = {  # what a row's command may say
             "cpus": min(procs or 2, CPUS),
             "parked": "100000" if procs else "10000 or-fewer",
+            "go": "" if procs else "--by {build}/bench/echo_go",
         }
 
     def settings(self, build):
@@ -45,13 +47,15 @@ MODES = [Mode("native", 0), Mode("P=1", 1), Mode("P=2", 2)]
 class Row:
     """A command, and the figures that it prints in this order: names and which is better."""
 
-    def __init__(self, command, *names, better=(LESS,), procs=(1, 2), spawner=False, seconds=20):
+    def __init__(self, command, *names, better=(LESS,), procs=(1, 2), spawner=False, seconds=20,
+                 needs=None):
         self.command = command
         self.names = names or (command.split()[1],)
         self.better = better
         self.procs = procs  # where it means something
         self.spawner = spawner  # native itself; hands the settings on to what it starts
         self.seconds = seconds  # how long a run may take
+        self.needs = needs  # a program without which there is no such row
 
     def chosen(self, words):
         return not words or any(
@@ -60,6 +64,11 @@ class Row:
 
     def modes(self):
         return [m for m in MODES if not m.procs or m.procs in self.procs]
+
+
+def echo_row(name, command, **more):
+    names = (f"{name}-{figure}" for figure in ("rate", "cpu", "p99", "threads"))
+    return Row(command, *names, better=(MORE, LESS, LESS, LESS), spawner=True, **more)
 
 
 ROWS = [
@@ -91,7 +100,11 @@ ROWS = [
     Row("pipes pipe"),
     Row("pipes socketpair"),
     Row("pipes read-zero"),
-    Row("echo serve", "echo-1000-rate", "echo-1000-cpu", better=(MORE, LESS)),
+    echo_row("echo-1000", "echo against 1000"),
+    echo_row("echo-8000", "echo against 8000"),
+    # There the column of the native figures is Go's, with a P for each cpu.
+    echo_row("echo-1000-go", "echo against 1000 {go}", needs="go"),
+    echo_row("echo-8000-go", "echo against 8000 {go}", needs="go"),
     Row("compute crowd-16", procs=(2,)),
     Row("compute fairness-8", better=(MORE,)),
     Row("compute lateness", "lateness-median", "lateness-p99", better=(LESS, LESS)),
@@ -118,7 +131,7 @@ class Bench:
 
     def command(self, row, mode, build):
         """Its settings and its words: those that run it, or that a reader types to repeat it."""
-        words = row.command.format(**mode.words).split()
+        words = row.command.format(**mode.words).format(build=build).split()
         words[0] = f"{build}/bench/{words[0]}"
         settings = mode.settings(build)
         return ([], words + settings) if row.spawner else (settings, words)
@@ -318,7 +331,7 @@ def main():
     print(LINE.format("row", "unit", "native", "P=1", "ratio", "P=2", "ratio", "spread %"))
     start = time.monotonic()
     for row in ROWS:
-        if row.chosen(words):
+        if row.chosen(words) and (not row.needs or shutil.which(row.needs)):
             bench.measure(row)
     bench.close(time.monotonic() - start)
     sys.exit(1 if bench.failures else 0)
