@@ -116,11 +116,12 @@ struct g *gof(uintptr_t fsbase);
 int32_t gtid(const struct g *gp);
 
 /* gnotify: has core_config.sigdue called on gp, as soon as it runs; ends its wait, if it is
- * in one. gnotify_now: also if it runs, or is blocked in the kernel: by signal 32.
+ * in one. gnotify_now: also if it runs, or is blocked in the kernel: by signal 32; false if it
+ * does and there is no such signal (core_config.preempt).
  * gnotify_self: the same for the running G: the wait that it is about to begin ends at once.
  * Context  any but a handler; gnotify_self: a handler. */
 void gnotify(struct g *gp);
-void gnotify_now(struct g *gp);
+bool gnotify_now(struct g *gp);
 void gnotify_self(void);
 
 /* gpursue: from here on, whenever gp is found asleep in the kernel, sysmon asks

@@ -259,7 +259,7 @@ bool preemptone(struct p *pp)
 	return true;
 }
 
-void gnotify_now(struct g *gp)
+bool gnotify_now(struct g *gp)
 {
 	int32_t tid;
 
@@ -268,6 +268,7 @@ void gnotify_now(struct g *gp)
 	/* If it went elsewhere since, it has looked there. */
 	if (enabled && tid != 0)
 		os_tgkill(tid, SIG_PREEMPT);
+	return enabled || tid == 0;
 }
 
 /* One that runs without a P: it must win one, or queue. */

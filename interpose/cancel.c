@@ -77,22 +77,35 @@ void cancel_announce(struct thread *t)
 	say(t, WAITS);
 }
 
+/* May a cancellation end it? */
+static bool condemned(struct thread *t)
+{
+	return (ld_sc(&t->cancel) & (CANCELED | DISABLED | EXITING)) == CANCELED &&
+	       !ld_rlx(&t->uncancelled);
+}
+
+/* It is in the midst of nothing any more. */
+static void __attribute__((noreturn)) end(struct thread *t)
+{
+	st_rlx(&t->interruptible, NO_WAIT);
+	st_rlx(&t->waitsat, 0);
+	st_rlx(&t->masked, false);
+	pthread_exit(PTHREAD_CANCELED);
+}
+
 void cancel_point(void)
 {
 	struct thread *t = thread_self();
 
-	if (!t || (ld_acq(&t->cancel) & (CANCELED | DISABLED | EXITING)) != CANCELED)
-		return;
-	st_rlx(&t->interruptible, NO_WAIT);
-	st_rlx(&t->waitsat, 0);
-	pthread_exit(PTHREAD_CANCELED);
+	if (t && condemned(t))
+		end(t);
 }
 
 bool cancel_pending(void)
 {
 	struct thread *t = thread_self();
 
-	return t && (ld_acq(&t->cancel) & (CANCELED | DISABLED | EXITING)) == CANCELED;
+	return t && condemned(t);
 }
 
 void cancel_begin(void)
@@ -116,6 +129,14 @@ void cancel_end(void)
 	st_rlx(&t->interruptible, NO_WAIT);
 	if (unlikely(ld_rlx(&t->cancel) & CANCELED))
 		cancel_point();
+}
+
+void cancel_resume(struct thread *t, enum interruptible what)
+{
+	say(t, what);
+	/* Whoever cancelled it meanwhile saw no wait. */
+	if (what == WAITS && unlikely(ld_rlx(&t->cancel) & CANCELED))
+		gnotify_self();
 }
 
 void cancel_over(void)
@@ -188,9 +209,8 @@ static bool asleep_there(struct thread *t, const void *uc)
 bool cancel_due(const void *uc)
 {
 	struct thread *t = thread_self();
-	uint32_t bits = ld_acq(&t->cancel);
 
-	if ((bits & (CANCELED | DISABLED | EXITING)) != CANCELED)
+	if (!condemned(t))
 		return false;
 	if (ld_rlx(&t->waitsat) != 0)
 		return asleep_there(t, uc);
@@ -202,7 +222,8 @@ bool cancel_due(const void *uc)
 		/* A wait of ours sees to it itself. */
 		return false;
 	default:
-		return (bits & ASYNC) || (uc && core_sigcall(uc) && in_stdio(core_sigpc(uc)));
+		return (ld_rlx(&t->cancel) & ASYNC) ||
+		       (uc && core_sigcall(uc) && in_stdio(core_sigpc(uc)));
 	}
 }
 
@@ -210,7 +231,7 @@ bool cancel_pursues(const struct g *gp, uintptr_t pc)
 {
 	struct thread *t = ghost_of(gp);
 
-	if (!t || (ld_sc(&t->cancel) & (CANCELED | DISABLED | EXITING)) != CANCELED)
+	if (!t || !condemned(t))
 		return false;
 	return ld_sc(&t->waitsat) || ld_sc(&t->interruptible) == BLOCKS ||
 	       (ld_sc(&t->cancel) & ASYNC) || in_stdio(pc);
@@ -219,11 +240,11 @@ bool cancel_pursues(const struct g *gp, uintptr_t pc)
 /* In the place of whatever the thread was at. */
 void cancel_act(void)
 {
-	st_rlx(&thread_self()->waitsat, 0);
-	st_rlx(&thread_self()->interruptible, NO_WAIT);
+	if (ld_rlx(&thread_self()->awaits))
+		sigwait_over(thread_self());
 	if (core_sigplace() == SIGPLACE_CALL)
 		exitsyscall();
-	pthread_exit(PTHREAD_CANCELED);
+	end(thread_self());
 }
 
 EXPORT int pthread_cancel(pthread_t thread)
@@ -245,7 +266,9 @@ EXPORT int pthread_cancel(pthread_t thread)
 	while (ld_sc(&t->interruptible) == WAITS && !gointerrupt(t->gp))
 		sched_yield();
 	gpursue(t->gp);
-	gnotify_now(t->gp);
+	/* Else it would interrupt a call for nothing. */
+	if (condemned(t))
+		gnotify_now(t->gp);
 	return 0;
 }
 

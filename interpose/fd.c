@@ -353,14 +353,14 @@ static void closing_range(unsigned lo, unsigned hi)
 
 EXPORT int close_range(unsigned lo, unsigned hi, int flags)
 {
-	if (io_self() && lo <= hi && !((unsigned)flags & CLOSE_RANGE_CLOEXEC))
+	if (served() && lo <= hi && !((unsigned)flags & CLOSE_RANGE_CLOEXEC))
 		closing_range(lo, hi);
 	return real_table.close_range(lo, hi, flags);
 }
 
 EXPORT void closefrom(int lo)
 {
-	if (io_self())
+	if (served())
 		closing_range((unsigned)(lo > 0 ? lo : 0), FD_MAX);
 	real_table.closefrom(lo);
 }

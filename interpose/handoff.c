@@ -109,12 +109,14 @@ static int stream_close(FILE *file, int (*real)(FILE *))
 {
 	int saved = errno, fd, r;
 
-	if (!io_self())
+	if (!served())
 		return real(file);
 	fd = fileno(file);
 	if (fd >= 0)
 		fd_closing(fd);
 	errno = saved;
+	if (!io_self())
+		return real(file);
 	entersyscall();
 	r = real(file);
 	exitsyscall();

@@ -1,5 +1,6 @@
 /* Processes. fork and its kin tell us by pthread_atfork (shim/start.c); what does not is here. */
 #include <errno.h>
+#include <sched.h>
 #include <stdarg.h>
 
 #include "fd.h"
@@ -21,6 +22,53 @@ EXPORT pid_t _Fork(void)
 		heddle_forked();
 	process_forked();
 	return pid;
+}
+
+/* ---- clone, as a program calls it for a process ---- */
+
+struct start {
+	int (*fn)(void *);
+	void *arg;
+};
+
+/* In the child, in a copy of the memory. */
+static int start_forked(void *arg)
+{
+	struct start start = *(struct start *)arg;
+
+	heddle_forked();
+	return start.fn(start.arg);
+}
+
+EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
+{
+	struct start start = { fn, arg };
+	struct g *gp = NULL;
+	pid_t *parent, *child;
+	va_list args;
+	void *tls;
+	int r;
+
+	va_start(args, arg);
+	parent = va_arg(args, pid_t *);
+	tls = va_arg(args, void *);
+	child = va_arg(args, pid_t *);
+	va_end(args);
+	if (!served() || (flags & CLONE_THREAD))
+		return real_table.clone(fn, stack, flags, arg, parent, tls, child);
+	process_forking();
+	if (!(flags & CLONE_VM)) {
+		r = real_table.clone(start_forked, stack, flags, &start, parent, tls, child);
+	} else {
+		/* It has this thread's memory, and while the thread waits for it, its place. */
+		if ((flags & CLONE_VFORK) && !(flags & CLONE_SETTLS) && thread_self())
+			gp = core_vforking();
+		r = real_table.clone(fn, stack, flags, arg, parent, tls, child);
+		if (gp)
+			core_vforked(gp);
+	}
+	process_forked();
+	return r;
 }
 
 /* ---- tracing: the tracer is a kernel thread, that which forked or attached ---- */

@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <linux/io_uring.h>
+#include <linux/sched.h>
 #include <stdarg.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
@@ -22,6 +23,8 @@
 
 /* Younger than some headers. */
 enum { IORING_SETUP_SINGLE_ISSUER_ = 1 << 12, IORING_REGISTER_RING_FDS_ = 20 };
+
+enum { SIGSET_BYTES = 8 };
 
 static long answer(long r)
 {
@@ -199,10 +202,28 @@ static bool thread_call(struct thread *t, long nr, long *a, long *r)
 		return true;
 	case SYS_tkill:
 	case SYS_tgkill:
-		if (a[nr == SYS_tgkill] != t->tid)
-			return false;
-		*r = signal_self((int)a[nr == SYS_tgkill ? 2 : 1]);
-		return true;
+		return signal_tid((pid_t)a[nr == SYS_tgkill], (int)a[nr == SYS_tgkill ? 2 : 1], r);
+	case SYS_setuid:
+	case SYS_setgid:
+	case SYS_setreuid:
+	case SYS_setregid:
+	case SYS_setresuid:
+	case SYS_setresgid:
+	case SYS_setfsuid:
+	case SYS_setfsgid:
+	case SYS_setgroups:
+	case SYS_capset:
+	case SYS_unshare:
+	case SYS_setns:
+	case SYS_seccomp:
+	case SYS_personality:
+	case SYS_ioprio_set:
+	case SYS_set_mempolicy:
+	case SYS_landlock_restrict_self:
+	case SYS_keyctl:
+		/* The kernel means a kernel thread. */
+		thread_wire(t);
+		return false;
 	case SYS_io_uring_setup:
 		*r = ring_setup(t, a);
 		return true;
@@ -290,23 +311,87 @@ static bool descriptor_call(long nr, const long *a, long *r)
 	}
 }
 
-/* The functions are points of cancellation, and syscall() is not, but for an asynchronous one. */
+/* What is told of signals. */
+static bool signal_call(long nr, const long *a, long *r)
+{
+	switch (nr) {
+	case SYS_rt_sigprocmask:
+		if (a[3] != SIGSET_BYTES)
+			return false;
+		*r = sigprocmask((int)a[0], (const sigset_t *)a[1], (sigset_t *)a[2]);
+		return true;
+	case SYS_rt_sigpending:
+		if (a[1] != SIGSET_BYTES)
+			return false;
+		*r = sigpending((sigset_t *)a[0]);
+		return true;
+	case SYS_rt_sigtimedwait:
+		if (a[3] != SIGSET_BYTES)
+			return false;
+		*r = sigtimedwait((const sigset_t *)a[0], (siginfo_t *)a[1],
+				  (const struct timespec *)a[2]);
+		return true;
+	case SYS_rt_sigsuspend:
+		if (a[1] != SIGSET_BYTES)
+			return false;
+		*r = sigsuspend((const sigset_t *)a[0]);
+		return true;
+	case SYS_pause:
+		*r = pause();
+		return true;
+	case SYS_sigaltstack:
+		*r = sigaltstack((const stack_t *)a[0], (stack_t *)a[1]);
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* The functions are points of cancellation, and syscall() is not, but for an asynchronous one. A
+ * handler that runs meanwhile sets it aside (sighandler.c). */
 static bool uncancelled_call(struct thread *t, long nr, const long *a, long *r)
 {
 	bool served;
 
-	if (ld_rlx(&t->cancel) & (DISABLED | ASYNC))
-		return descriptor_call(nr, a, r);
-	or_sc(&t->cancel, DISABLED);
-	served = descriptor_call(nr, a, r);
-	and_sc(&t->cancel, ~(uint32_t)DISABLED);
+	if (ld_rlx(&t->cancel) & ASYNC)
+		return descriptor_call(nr, a, r) || signal_call(nr, a, r);
+	st_rlx(&t->uncancelled, true);
+	served = descriptor_call(nr, a, r) || signal_call(nr, a, r);
+	st_rlx(&t->uncancelled, false);
 	return served;
 }
 
-/* After which there may be two. */
-static bool makes_process(long nr)
+/* A process of its own, which is made with no hook of glibc's. */
+static bool makes_process(long nr, const long *a)
 {
-	return nr == SYS_clone || nr == SYS_clone3 || nr == SYS_fork || nr == SYS_vfork;
+	switch (nr) {
+	case SYS_fork:
+		return true;
+	case SYS_clone:
+		return !(a[0] & CLONE_VM);
+	case SYS_clone3:
+		return !(((const struct clone_args *)a[0])->flags & CLONE_VM);
+	default:
+		return false;
+	}
+}
+
+static long make_process(long nr, const long *a)
+{
+	long r;
+
+	process_forking();
+	r = arch_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+	if (r == 0)
+		heddle_forked();
+	process_forked();
+	return r;
+}
+
+/* A child that has this thread's memory must not find it announced. */
+static bool shares_memory(long nr)
+{
+	return nr == SYS_clone || nr == SYS_clone3 || nr == SYS_vfork;
 }
 
 EXPORT long syscall(long nr, ...)
@@ -325,7 +410,11 @@ EXPORT long syscall(long nr, ...)
 		if (ours)
 			return answer(r);
 	}
-	if (!t || makes_process(nr))
+	if (served() && makes_process(nr, a))
+		return answer(make_process(nr, a));
+	if (!t && served() && nr == SYS_close)
+		fd_renewed((int)a[0]);
+	if (!t || shares_memory(nr))
 		return answer(arch_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]));
 	if (thread_call(t, nr, a, &r))
 		return answer(r);

@@ -12,14 +12,12 @@
 
 int signals_mask(int how, const sigset_t *set, sigset_t *old)
 {
-	/* The kernel's own that glibc keeps for itself. */
-	enum { RESERVED = 3, FIRST_RESERVED = 31 };
 	uint64_t want = 0, before;
 	int r;
 
 	if (set) {
 		memcpy(&want, set, sizeof(want));
-		want &= ~((uint64_t)RESERVED << FIRST_RESERVED);
+		want &= ~UNBLOCKABLE;
 	}
 	r = gsigprocmask(how, set ? &want : NULL, &before);
 	if (r == 0 && set) {
@@ -117,6 +115,30 @@ EXPORT int pthread_kill(pthread_t thread, int sig)
 	return 0;
 }
 
+bool signal_tid(pid_t tid, int sig, long *r)
+{
+	for (struct g *gp = geach(NULL); gp; gp = geach(gp)) {
+		struct thread *t = ghost_of(gp);
+		if (t && t->tid == tid && !gdead(gp)) {
+			*r = -pthread_kill(t->harvest.thread, sig);
+			return true;
+		}
+	}
+	return false;
+}
+
+EXPORT int tgkill(pid_t pid, pid_t tid, int sig)
+{
+	long r;
+
+	if (!served() || !thread_self() || pid != getpid() || !signal_tid(tid, sig, &r))
+		return real_table.tgkill(pid, tid, sig);
+	if (r == 0)
+		return 0;
+	errno = (int)-r;
+	return -1;
+}
+
 EXPORT int raise(int sig)
 {
 	int r;
@@ -166,29 +188,100 @@ static int take_pending(struct thread *t, uint64_t set, siginfo_t *info)
 	return 0;
 }
 
+static long kernel_wait(uint64_t set, siginfo_t *info, const struct timespec *time)
+{
+	return arch_syscall4(SYS_rt_sigtimedwait, (long)&set, (long)info, (long)time, sizeof(set));
+}
+
+void sigwait_over(struct thread *t)
+{
+	static const struct timespec now = { 0, 0 };
+
+	st_sc(&t->awaits, 0);
+	while (ld_sc(&t->feeders) != 0)
+		os_yield();
+	for (int sig = 1; sig < SIGNALS && ld_rlx(&t->fed); sig++) {
+		siginfo_t info;
+		if (!(ld_rlx(&t->fed) & signal_bit(sig)))
+			continue;
+		while (kernel_wait(signal_bit(sig), &info, &now) == sig) {
+			if (signal_marked(&info))
+				continue;
+			/* One of the process's goes back to it. */
+			arch_syscall3(SYS_rt_sigqueueinfo, getpid(), sig, (long)&info);
+			break;
+		}
+		and_sc(&t->fed, ~signal_bit(sig));
+	}
+}
+
+/* Of a call that began at `since` with that much time: what is left. */
+static struct timespec left_of_span(const struct timespec *time, uint64_t since)
+{
+	uint64_t gone = nanotime() - since;
+	struct timespec left = { time->tv_sec - (time_t)(gone / NSEC),
+				 time->tv_nsec - (long)(gone % NSEC) };
+
+	if (left.tv_nsec < 0) {
+		left.tv_nsec += NSEC;
+		left.tv_sec--;
+	}
+	return left.tv_sec < 0 ? (struct timespec){ 0, 0 } : left;
+}
+
+/* As the kernel's, of what is pending for the thread alone, too. In an announced call. */
+static long wait_fed(struct thread *t, uint64_t want, siginfo_t *info, const struct timespec *time)
+{
+	uint64_t since = time ? nanotime() : 0;
+	uint32_t handled = ld_rlx(&t->handled);
+	const struct timespec *wait = time;
+	struct timespec left;
+
+	for (;;) {
+		long r = take_pending(t, want, info);
+		if (r == 0)
+			r = kernel_wait(want, info, wait);
+		/* A nudge says no more than to look; and not every interruption is the program's.
+		 */
+		if (!(r > 0 && signal_marked(info)) &&
+		    !(r == -EINTR && ld_rlx(&t->handled) == handled))
+			return r;
+		if (time) {
+			left = left_of_span(time, since);
+			wait = &left;
+		}
+	}
+}
+
 EXPORT int sigtimedwait(const sigset_t *set, siginfo_t *info, const struct timespec *time)
 {
 	struct thread *t = served() ? thread_self() : NULL;
 	siginfo_t mine;
 	uint64_t want;
-	int r;
+	long r;
 
 	if (!t)
 		return real_table.sigtimedwait(set, info, time);
 	memcpy(&want, set, sizeof(want));
-	/* First said, then looked: who sends does the reverse. */
+	want &= ~UNBLOCKABLE;
+	cancel_blocks(t);
+	/* First said, then looked: who sends does the reverse. Announced, so that the kernel thread
+	 * to which it sends is this one. */
 	st_sc(&t->awaits, want);
-	r = take_pending(t, want, &mine);
-	if (r == 0) {
-		cancel_blocks(t);
-		r = real_table.sigtimedwait(set, &mine, time);
-		st_sc(&t->awaits, 0);
-		cancel_unblocks(t);
+	r = wait_fed(t, want, &mine, time);
+	sigwait_over(t);
+	/* What came last of all. */
+	if (r == -EAGAIN) {
+		int late = take_pending(t, want, &mine);
+		r = late > 0 ? late : r;
 	}
-	st_sc(&t->awaits, 0);
+	cancel_unblocks(t);
 	if (r > 0 && info)
 		*info = mine;
-	return r;
+	if (r >= 0)
+		return (int)r;
+	errno = (int)-r;
+	return -1;
 }
 
 EXPORT int sigwaitinfo(const sigset_t *set, siginfo_t *info)

@@ -6,10 +6,12 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
 
 #include "os.h"
 #include "preempt.h"
 #include "signals.h"
+#include "syscall.h"
 #include "thread.h"
 
 typedef void plain(int);
@@ -22,13 +24,28 @@ static struct action {
 	ATOMIC(uint64_t) mask;
 } actions[SIGNALS];
 
-static void run_handler(int sig, siginfo_t *info, void *uc)
+/* The handler of sig; one that was to run but once goes to one who asks. The kernel does not hear
+ * of that before the next signal comes: a late nudge would be one to it. */
+static plain *take_handler(int sig)
 {
 	plain *handler = ld_acq(&actions[sig].handler);
+
+	if (!(ld_rlx(&actions[sig].flags) & (uint32_t)SA_RESETHAND) || !handler)
+		return handler;
+	return cas_acq(&actions[sig].handler, handler, SIG_DFL) ? handler : SIG_DFL;
+}
+
+static void run_handler(int sig, siginfo_t *info, void *uc)
+{
+	plain *handler = take_handler(sig);
 	full *fn;
 
-	if (!handler)
+	if (!handler) {
+		real_table.signal(sig, SIG_DFL);
+		signal_handled(sig, false);
+		arch_syscall3(SYS_tgkill, getpid(), os_gettid(), sig);
 		return;
+	}
 	if (ld_rlx(&actions[sig].flags) & SA_SIGINFO) {
 		memcpy(&fn, &handler, sizeof(fn));
 		fn(sig, info, uc);
@@ -48,28 +65,66 @@ static uint64_t mask_in(const ucontext_t *uc)
 /* The mask while the handler of sig runs that interrupted *uc. */
 static uint64_t handler_mask(int sig, const ucontext_t *uc)
 {
-	uint64_t mask = mask_in(uc) | ld_rlx(&actions[sig].mask);
+	uint64_t mask = mask_in(uc) | (ld_rlx(&actions[sig].mask) & ~UNBLOCKABLE);
 
 	return ld_rlx(&actions[sig].flags) & SA_NODEFER ? mask : mask | signal_bit(sig);
+}
+
+/* What the thread is in the midst of. The handler is in the midst of nothing, and may not return.
+ */
+struct aside {
+	uint32_t interruptible;
+	uintptr_t waitsat;
+	uint64_t awaits;
+	bool masked, uncancelled;
+};
+
+static void set_aside(struct thread *t, struct aside *a)
+{
+	a->interruptible = ld_rlx(&t->interruptible);
+	a->waitsat = ld_rlx(&t->waitsat);
+	a->awaits = ld_rlx(&t->awaits);
+	if (a->awaits)
+		sigwait_over(t);
+	a->masked = ld_rlx(&t->masked);
+	a->uncancelled = ld_rlx(&t->uncancelled);
+	st_rlx(&t->interruptible, NO_WAIT);
+	st_rlx(&t->waitsat, 0);
+	st_rlx(&t->masked, false);
+	st_rlx(&t->uncancelled, false);
+}
+
+/* With all signals blocked until it is there again. */
+static void go_on(struct thread *t, const struct aside *a)
+{
+	st_rlx(&t->waitsat, a->waitsat);
+	st_sc(&t->awaits, a->awaits);
+	st_rlx(&t->masked, a->masked);
+	st_rlx(&t->uncancelled, a->uncancelled);
+	cancel_resume(t, (enum interruptible)a->interruptible);
 }
 
 /* On a G, in the program's code or in an announced call. */
 static void handle(int sig, siginfo_t *info, ucontext_t *uc, bool call)
 {
 	struct thread *t = thread_self();
+	uint32_t flags = ld_rlx(&actions[sig].flags);
 	uint64_t before, interrupted = mask_in(uc), after;
+	struct aside aside;
 
+	set_aside(t, &aside);
 	before = core_sigbegin(handler_mask(sig, uc));
 	run_handler(sig, info, uc);
 	st_rlx(&t->handled, ld_rlx(&t->handled) + 1);
-	if (!(ld_rlx(&actions[sig].flags) & SA_RESTART))
+	if (!(flags & SA_RESTART))
 		st_rlx(&t->stopped, ld_rlx(&t->stopped) + 1);
 	/* The handler may have changed what it returns to. */
 	after = mask_in(uc);
 	core_sigend(uc, after == interrupted ? before : after, call);
+	go_on(t, &aside);
 	if (signals_unblocked())
 		signals_here();
-	if (ld_rlx(&t->masked))
+	if (aside.masked)
 		gnotify_self();
 }
 
@@ -127,6 +182,7 @@ EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old
 			st_rel(&actions[sig].handler, act->sa_handler);
 			mine.sa_sigaction = on_signal;
 			mine.sa_flags |= SA_SIGINFO;
+			mine.sa_flags &= (int)~SA_RESETHAND; /* take_handler */
 			/* handle() sets the program's. */
 			sigfillset(&mine.sa_mask);
 			/* The alternate stack is the M's, which a handler that is put to sleep
@@ -136,8 +192,11 @@ EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old
 		}
 	}
 	r = real_table.sigaction(sig, act ? &mine : NULL, &before);
-	if (r == 0 && act)
+	if (r == 0 && act) {
 		signal_handled(sig, ours(&mine));
+		if (signal_ignored(sig))
+			signal_discard(sig);
+	}
 	if (r == 0 && old) {
 		*old = before;
 		if (ours(&before)) {

@@ -16,12 +16,22 @@ static inline uint64_t signal_bit(int sig)
 	return (uint64_t)1 << (sig - 1);
 }
 
+/* SIGKILL, SIGSTOP, and the two that glibc keeps for itself. */
+#define UNBLOCKABLE (signal_bit(9) | signal_bit(19) | signal_bit(32) | signal_bit(33))
+
 /* ---- sigcalls.c ---- */
 
 /* signals_mask: pthread_sigmask of the running thread. signal_self: sends it sig, on the kernel
  * thread that it runs on, and on no other that it may come to in between; 0 or -errno. */
 int signals_mask(int how, const sigset_t *set, sigset_t *old);
 long signal_self(int sig);
+
+/* sigwait_over: the running thread waits no more for what it awaited: no nudge for that stays
+ * behind on its kernel thread. */
+void sigwait_over(struct thread *t);
+
+/* signal_tid: as tgkill, if tid is a thread's of ours; else false. */
+bool signal_tid(pid_t tid, int sig, long *r);
 
 /* ---- sigpend.c: pending for a thread ---- */
 
@@ -68,6 +78,11 @@ void signal_put_off(int sig, const siginfo_t *info);
 void signals_open(uint64_t mask);
 void signal_handled(int sig, bool handled);
 bool signal_has_handler(int sig);
+
+/* signal_ignored: is it, by the program or by default? signal_discard: forgets it, where it is
+ * pending for a thread. */
+bool signal_ignored(int sig);
+void signal_discard(int sig);
 void signals_forked(void);
 
 /* signals_held: those that every thread blocked when a thread was looked for. signal_unhold:

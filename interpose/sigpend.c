@@ -61,18 +61,34 @@ static void nudge(int sig, int32_t tid)
 	arch_syscall4(SYS_rt_tgsigqueueinfo, getpid(), tid, sig, (long)&info);
 }
 
-/* t is in the kernel's call for it, or about to make it. */
+/* t is in the kernel's call for it, or about to make it, where the nudge ends the call. It does not
+ * go before those that it sees here are done (sigtimedwait). */
 static void feed(struct thread *t, int sig)
 {
-	int32_t tid = gtid(t->gp);
+	struct thread *self = thread_self();
+	int32_t tid;
+
+	/* It waits for us: we must not be stopped meanwhile. */
+	if (self)
+		entersyscall();
+	add_sc(&t->feeders, 1);
+	tid = ld_sc(&t->awaits) & signal_bit(sig) ? gtid(t->gp) : 0;
+	if (tid != 0) {
+		or_sc(&t->fed, signal_bit(sig));
+		nudge(sig, tid);
+	}
+	add_sc(&t->feeders, (uint32_t)-1);
+	if (self)
+		exitsyscall();
+}
+
+/* Nothing calls the thread out of what it is in: the process stops or ends at once. */
+static void for_kernel(struct thread *t, int sig)
+{
 	siginfo_t info;
 
-	if (tid == 0 || !signal_claim(t, sig, &info))
-		return;
-	if (info.si_code == SI_TKILL || info.si_code >= 0)
-		arch_syscall3(SYS_tgkill, getpid(), tid, sig);
-	else
-		arch_syscall4(SYS_rt_tgsigqueueinfo, getpid(), tid, sig, (long)&info);
+	if (signal_claim(t, sig, &info))
+		arch_syscall3(SYS_kill, getpid(), sig, 0);
 }
 
 void signal_push(struct thread *t, int sig)
@@ -86,7 +102,8 @@ void signal_push(struct thread *t, int sig)
 	if (gmask_of(t->gp) & signal_bit(sig))
 		return;
 	if (!signal_has_handler(sig)) {
-		gnotify_now(t->gp);
+		if (!gnotify_now(t->gp))
+			for_kernel(t, sig);
 		return;
 	}
 	gnotify(t->gp);
@@ -97,6 +114,10 @@ void signal_push(struct thread *t, int sig)
 
 void signal_thread(struct thread *t, int sig)
 {
+	uint64_t blocked = gmask_of(t->gp) | ld_sc(&t->awaits);
+
+	if (!(blocked & signal_bit(sig)) && !signal_has_handler(sig) && signal_ignored(sig))
+		return;
 	or_sc(&t->signals, signal_bit(sig));
 	signal_push(t, sig);
 }

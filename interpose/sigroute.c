@@ -53,6 +53,32 @@ bool signal_has_handler(int sig)
 	return (ld_sc(&with_handler) & signal_bit(sig)) != 0;
 }
 
+bool signal_ignored(int sig)
+{
+	const uint64_t by_default = signal_bit(SIGCHLD) | signal_bit(SIGCONT) | signal_bit(SIGURG) |
+				    signal_bit(SIGWINCH);
+	struct sigaction act;
+
+	if (real_table.sigaction(sig, NULL, &act) != 0)
+		return false;
+	return act.sa_handler == SIG_IGN ||
+	       (act.sa_handler == SIG_DFL && (by_default & signal_bit(sig)));
+}
+
+void signal_discard(int sig)
+{
+	if (!heddle_started())
+		return;
+	signal_unhold(sig);
+	for (struct g *gp = geach(NULL); gp; gp = geach(gp)) {
+		struct thread *t = ghost_of(gp);
+		if (!t || !(ld_sc(&t->signals) & signal_bit(sig)))
+			continue;
+		and_sc(&t->signals, ~signal_bit(sig));
+		and_sc(&t->lent, ~signal_bit(sig));
+	}
+}
+
 void signals_forked(void)
 {
 	st_rlx(&unblocked, 0);

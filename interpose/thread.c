@@ -253,6 +253,7 @@ static void read_attr(const pthread_attr_t *attr, struct request *req, cpu_set_t
 	req->detached = detach == PTHREAD_CREATE_DETACHED;
 	if (pthread_attr_getsigmask_np(attr, &set) == 0) {
 		memcpy(&req->mask, &set, sizeof(req->mask));
+		req->mask &= ~UNBLOCKABLE;
 		signals_open(req->mask);
 	}
 	pthread_attr_getinheritsched(attr, &inherit);
@@ -351,7 +352,11 @@ static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 	st_rlx(&t->cancel, 0);
 	st_rlx(&t->interruptible, NO_WAIT);
 	st_rlx(&t->waitsat, 0);
+	st_rlx(&t->uncancelled, false);
 	st_rlx(&t->masked, false);
+	st_rlx(&t->awaits, 0);
+	st_rlx(&t->fed, 0);
+	gpursued(t->gp);
 	st_rlx(&t->signals, 0);
 	st_rlx(&t->life, req.detached ? DETACHED : 0);
 	add_rlx(&nalive, 1);
@@ -367,7 +372,10 @@ static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 bool thread_due(const void *uc)
 {
 	wishes_do(thread_self(), uc);
-	signals_here();
+	if (uc)
+		signals_here();
+	else
+		signals_run();
 	return cancel_due(uc);
 }
 

@@ -60,6 +60,7 @@ struct thread {
 	ATOMIC(uint32_t) cancel; /* enum cancelbits */
 	ATOMIC(uint32_t) interruptible; /* in what a cancellation ends: enum interruptible */
 	ATOMIC(uintptr_t) waitsat; /* glibc's object at which it waits to be cancelled, or 0 */
+	ATOMIC(bool) uncancelled; /* in a call that is no point of cancellation, but made of some */
 	void *(*fn)(void *);
 	void *arg;
 	int (*c11fn)(void *); /* of thrd_create, else NULL */
@@ -87,6 +88,8 @@ struct thread {
 	ATOMIC(uint64_t) signals; /* pending for it alone */
 	ATOMIC(uint64_t) lent; /* of these, sent to the process and given to it */
 	ATOMIC(uint64_t) awaits; /* what it waits for in sigwait and the like */
+	ATOMIC(uint64_t) fed; /* of these, which nudges were sent to its kernel thread */
+	ATOMIC(uint32_t) feeders; /* who is about to send one */
 	ATOMIC(uint32_t) handled; /* handlers that ran; of those, without SA_RESTART */
 	ATOMIC(uint32_t) stopped;
 	ATOMIC(bool) masked; /* in a call with a mask of its own, which any handler ends */
@@ -161,6 +164,9 @@ void cancel_end(void);
  * thread that a cancellation ends; cancel_blocks is a cancel_point. */
 void cancel_blocks(struct thread *t);
 bool cancel_unblocks(struct thread *t);
+
+/* cancel_resume: the running thread t goes on with what a handler of the program's interrupted. */
+void cancel_resume(struct thread *t, enum interruptible what);
 
 /* cancel_over: the wait ended by itself, and its outcome stands: only an asynchronous
  * cancellation acts. */

@@ -86,6 +86,49 @@ static void *by_a_child(void *arg)
 	return arg;
 }
 
+static int makes_it_non_blocking(void *arg)
+{
+	nonblocking(*(int *)arg, true);
+	return 0;
+}
+
+static void ended_well(pid_t pid)
+{
+	int status;
+
+	EXPECT(pid > 0);
+	EXPECT_EQ(waitpid(pid, &status, 0), pid);
+	EXPECT_EQ(status, 0);
+	EXPECT_EQ(reads_nothing(), EAGAIN);
+}
+
+static void *by_a_raw_child(void *arg)
+{
+	pid_t pid = (pid_t)syscall(SYS_fork);
+
+	if (pid == 0)
+		_exit(makes_it_non_blocking(&ends[0]));
+	ended_well(pid);
+	return arg;
+}
+
+static void *by_a_clone(void *arg)
+{
+	static char stack[65536] __attribute__((aligned(16)));
+
+	ended_well(clone(makes_it_non_blocking, stack + sizeof(stack), SIGCHLD, &ends[0]));
+	return arg;
+}
+
+static void *by_a_clone_in_its_place(void *arg)
+{
+	static char stack[65536] __attribute__((aligned(16)));
+
+	ended_well(clone(makes_it_non_blocking, stack + sizeof(stack),
+			 CLONE_VM | CLONE_VFORK | SIGCHLD, &ends[0]));
+	return arg;
+}
+
 static void *by_a_command(void *arg)
 {
 	char command[200];
@@ -132,8 +175,10 @@ static void *by_a_message(void *arg)
 	return arg;
 }
 
-static void *(*const ways[])(void *) = { by_dup,	by_dup2,    by_dup3,	  by_fcntl,
-					 by_a_raw_call, by_a_child, by_a_command, by_a_message };
+static void *(*const ways[])(void *) = {
+	by_dup,	      by_dup2,	    by_dup3,	    by_fcntl,	by_a_raw_call,		by_a_child,
+	by_a_command, by_a_message, by_a_raw_child, by_a_clone, by_a_clone_in_its_place
+};
 
 static void each_way(void)
 {
@@ -180,4 +225,55 @@ TEST(a_number_closed_by_a_raw_call_is_forgotten)
 	EXPECT_EQ(syscall(SYS_pipe2, ends, O_NONBLOCK), 0);
 	EXPECT_EQ(ends[0], fd);
 	EXPECT_EQ(reads_nothing(), EAGAIN);
+}
+
+/* Before there is a second thread, too. */
+static void reused_as_non_blocking(int number)
+{
+	int fresh[2];
+
+	EXPECT_EQ(syscall(SYS_pipe2, fresh, O_NONBLOCK), 0);
+	if (fresh[0] != number) {
+		EXPECT_EQ(dup2(fresh[0], number), number);
+		close(fresh[0]);
+	}
+	close(ends[1]);
+	ends[0] = number;
+	ends[1] = fresh[1];
+}
+
+static void *reads_on_a_thread(void *arg)
+{
+	EXPECT_EQ(reads_nothing(), EAGAIN);
+	return arg;
+}
+
+TEST(a_number_closed_before_there_were_threads_is_forgotten)
+{
+	for (int how = 0; how < 4; how++) {
+		pid_t pid = fork();
+		int status;
+		if (pid != 0) {
+			EXPECT_EQ(waitpid(pid, &status, 0), pid);
+			EXPECT_EQ(status, 0);
+			continue;
+		}
+		EXPECT_EQ(pipe(ends), 0);
+		switch (how) {
+		case 0:
+			fclose(fdopen(ends[0], "r"));
+			break;
+		case 1:
+			close_range((unsigned)ends[0], (unsigned)ends[0], 0);
+			break;
+		case 2:
+			syscall(SYS_close, ends[0]);
+			break;
+		default:
+			close(ends[0]);
+		}
+		reused_as_non_blocking(ends[0]);
+		on_a_thread(reads_on_a_thread, NULL);
+		_exit(0);
+	}
 }

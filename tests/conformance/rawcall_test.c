@@ -124,3 +124,88 @@ TEST(a_raw_fork_makes_a_child_that_can_end)
 	EXPECT_EQ(pthread_create(&t, NULL, forks_raw, NULL), 0);
 	EXPECT_EQ(pthread_join(t, NULL), 0);
 }
+
+/* ---- signals by number ---- */
+
+static void *blocks_raw(void *arg)
+{
+	unsigned long set = 1ul << (SIGUSR1 - 1), before = 0, now = 0;
+
+	EXPECT_EQ(syscall(SYS_rt_sigprocmask, SIG_BLOCK, &set, &before, 8), 0);
+	EXPECT_EQ(before & set, 0);
+	atomic_fetch_add(&entered, 1);
+	for (int i = 0; i < 20; i++) {
+		usleep(500);
+		EXPECT_EQ(syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &now, 8), 0);
+		EXPECT_EQ(now & set, set);
+		EXPECT_EQ(handled, 0);
+	}
+	EXPECT_EQ(syscall(SYS_rt_sigtimedwait, &set, NULL, NULL, 8), SIGUSR1);
+	EXPECT_EQ(handled, 0);
+	return arg;
+}
+
+TEST(a_raw_mask_is_the_thread_s)
+{
+	pthread_t t, other;
+
+	handle(SIGUSR1, 0);
+	EXPECT_EQ(pthread_create(&t, NULL, blocks_raw, NULL), 0);
+	await(&entered, 1);
+	EXPECT_EQ(pthread_create(&other, NULL, counts, NULL), 0);
+	EXPECT_EQ(pthread_kill(t, SIGUSR1), 0);
+	EXPECT_EQ(pthread_join(other, NULL), 0);
+	EXPECT_EQ(pthread_join(t, NULL), 0);
+}
+
+static void *suspends_raw(void *arg)
+{
+	unsigned long none = 0;
+
+	atomic_fetch_add(&entered, 1);
+	FAILS(syscall(SYS_rt_sigsuspend, &none, 8), EINTR);
+	EXPECT_EQ(handled, 1);
+	return arg;
+}
+
+TEST(a_raw_sigsuspend_ends_with_its_handler)
+{
+	sigset_t set;
+	pthread_t t;
+
+	handle(SIGUSR1, 0);
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	EXPECT_EQ(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
+	EXPECT_EQ(pthread_create(&t, NULL, suspends_raw, NULL), 0);
+	await(&entered, 1);
+	EXPECT_EQ(pthread_kill(t, SIGUSR1), 0);
+	EXPECT_EQ(pthread_join(t, NULL), 0);
+}
+
+static void *forks_raw_and_reads(void *arg)
+{
+	struct wait *w = arg;
+	pid_t pid = (pid_t)syscall(SYS_fork);
+	int status;
+	char c;
+
+	if (pid == 0)
+		_exit(read(w->fd[0], &c, 1) == 1 && usleep(1000) == 0 ? 3 : 4);
+	settle();
+	feeds(w);
+	EXPECT_EQ(waitpid(pid, &status, 0), pid);
+	EXPECT(WIFEXITED(status));
+	EXPECT_EQ(WEXITSTATUS(status), 3);
+	return arg;
+}
+
+TEST(the_child_of_a_raw_fork_blocks_and_goes_on)
+{
+	struct wait w = { 0 };
+	pthread_t t;
+
+	opens_pipe(&w);
+	EXPECT_EQ(pthread_create(&t, NULL, forks_raw_and_reads, &w), 0);
+	EXPECT_EQ(pthread_join(t, NULL), 0);
+}

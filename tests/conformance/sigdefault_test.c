@@ -1,6 +1,8 @@
 /* Signals sent to a thread that no handler takes: they stop the process, end it, or are nothing. */
 #include "common.h"
 
+#include <sys/syscall.h>
+
 static _Atomic int over;
 
 static void *computes_until_over(void *arg)
@@ -150,4 +152,147 @@ TEST(sigpause_lets_in_its_signal_and_ends_with_it)
 		EXPECT_EQ(pthread_kill(t, SIGUSR1), 0);
 		EXPECT_EQ(pthread_join(t, NULL), 0);
 	}
+}
+
+/* ---- handlers that are there but once, signals that cannot be blocked ---- */
+
+static void *yields_until_over(void *arg)
+{
+	atomic_fetch_add(&entered, 1);
+	while (!over)
+		sched_yield();
+	return arg;
+}
+
+TEST(a_handler_with_SA_RESETHAND_runs_once_however_late_a_signal_is)
+{
+	struct sigaction act = { .sa_handler = handles, .sa_flags = (int)SA_RESETHAND }, old;
+	pthread_t t;
+
+	EXPECT_EQ(pthread_create(&t, NULL, yields_until_over, NULL), 0);
+	await(&entered, 1);
+	for (int i = 0; i < 5000; i++) {
+		EXPECT_EQ(sigaction(SIGUSR1, &act, NULL), 0);
+		EXPECT_EQ(pthread_kill(t, SIGUSR1), 0);
+		while (handled <= i)
+			sched_yield();
+		EXPECT_EQ(sigaction(SIGUSR1, NULL, &old), 0);
+		EXPECT(old.sa_handler == SIG_DFL);
+	}
+	over = 1;
+	EXPECT_EQ(pthread_join(t, NULL), 0);
+}
+
+TEST(the_second_signal_to_one_with_SA_RESETHAND_ends_the_process)
+{
+	struct sigaction act = { .sa_handler = handles, .sa_flags = (int)SA_RESETHAND };
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		pthread_t t;
+		EXPECT_EQ(sigaction(SIGUSR1, &act, NULL), 0);
+		EXPECT_EQ(pthread_create(&t, NULL, yields_until_over, NULL), 0);
+		EXPECT_EQ(pthread_kill(t, SIGUSR1), 0);
+		await(&handled, 1);
+		EXPECT_EQ(pthread_kill(t, SIGUSR1), 0);
+		for (;;)
+			pause();
+	}
+	status = status_of(pid);
+	EXPECT(WIFSIGNALED(status));
+	EXPECT_EQ(WTERMSIG(status), SIGUSR1);
+}
+
+static void *raises_SIGKILL(void *arg)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	EXPECT_EQ(pthread_sigmask(SIG_SETMASK, &all, NULL), 0);
+	EXPECT_EQ(pthread_sigmask(SIG_SETMASK, NULL, &all), 0);
+	EXPECT_EQ(sigismember(&all, SIGKILL), 0);
+	EXPECT_EQ(sigismember(&all, SIGSTOP), 0);
+	raise(SIGKILL);
+	EXPECT(!"reached");
+	return arg;
+}
+
+TEST(SIGKILL_cannot_be_blocked)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		pthread_t t;
+		EXPECT_EQ(pthread_create(&t, NULL, raises_SIGKILL, NULL), 0);
+		EXPECT_EQ(pthread_join(t, NULL), 0);
+	}
+	status = status_of(pid);
+	EXPECT(WIFSIGNALED(status));
+	EXPECT_EQ(WTERMSIG(status), SIGKILL);
+}
+
+/* ---- what was pending is forgotten when it comes to be ignored ---- */
+
+static void *blocks_SIGUSR1(void *arg)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	EXPECT_EQ(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
+	atomic_fetch_add(&entered, 1);
+	while (!over)
+		nap();
+	EXPECT_EQ(sigpending(&set), 0);
+	EXPECT_EQ(sigismember(&set, SIGUSR1), 0);
+	handle(SIGUSR1, 0);
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	EXPECT_EQ(pthread_sigmask(SIG_UNBLOCK, &set, NULL), 0);
+	EXPECT_EQ(handled, 0);
+	return arg;
+}
+
+TEST(a_pending_signal_that_comes_to_be_ignored_is_gone)
+{
+	pthread_t t;
+
+	handle(SIGUSR1, 0);
+	EXPECT_EQ(pthread_create(&t, NULL, blocks_SIGUSR1, NULL), 0);
+	await(&entered, 1);
+	EXPECT_EQ(pthread_kill(t, SIGUSR1), 0);
+	signal(SIGUSR1, SIG_IGN);
+	over = 1;
+	EXPECT_EQ(pthread_join(t, NULL), 0);
+}
+
+/* ---- by number ---- */
+
+static _Atomic pid_t tid;
+
+static void *sleeps_until_SIGUSR1(void *arg)
+{
+	tid = gettid();
+	atomic_fetch_add(&entered, 1);
+	FAILS(usleep(20000000), EINTR);
+	return arg;
+}
+
+TEST(a_thread_is_sent_a_signal_by_its_tid)
+{
+	handle(SIGUSR1, 0);
+	for (int i = 0; i < 2; i++) {
+		pthread_t t;
+		entered = 0;
+		EXPECT_EQ(pthread_create(&t, NULL, sleeps_until_SIGUSR1, NULL), 0);
+		await(&entered, 1);
+		settle();
+		EXPECT_EQ(i ? tgkill(getpid(), tid, SIGUSR1)
+			    : (int)syscall(SYS_tgkill, getpid(), tid, SIGUSR1),
+			  0);
+		EXPECT_EQ(pthread_join(t, NULL), 0);
+	}
+	FAILS(tgkill(getpid(), 1 << 29, SIGUSR1), ESRCH);
 }

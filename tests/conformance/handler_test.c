@@ -1,0 +1,345 @@
+/* Handlers that interrupt a thread in the midst of a call: neither the call nor what becomes of it
+ * knows of what they do. */
+#include "common.h"
+
+#include <semaphore.h>
+#include <setjmp.h>
+#include <sys/mman.h>
+#include <sys/msg.h>
+#include <sys/syscall.h>
+
+static int ends[2];
+static _Atomic int goes_on;
+
+static pthread_t started(void *(*fn)(void *), void *arg)
+{
+	pthread_t t;
+	int before = entered;
+
+	EXPECT_EQ(pthread_create(&t, NULL, fn, arg), 0);
+	await(&entered, before + 1);
+	settle();
+	return t;
+}
+
+static void ends_cancelled(pthread_t t)
+{
+	void *r;
+
+	EXPECT_EQ(pthread_cancel(t), 0);
+	EXPECT_EQ(pthread_join(t, &r), 0);
+	EXPECT(r == PTHREAD_CANCELED);
+}
+
+/* ---- a cancellation after a handler ---- */
+
+static void writes_and_waits(int sig)
+{
+	(void)sig;
+	EXPECT_EQ(write(ends[1], "x", 1), 1);
+	poll(NULL, 0, 1);
+	atomic_fetch_add(&handled, 1);
+}
+
+static void *waits_for_a_child(void *arg)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		alarm(20);
+		pause();
+	}
+	*(_Atomic pid_t *)arg = pid;
+	atomic_fetch_add(&entered, 1);
+	waitpid(pid, NULL, 0);
+	EXPECT(!"reached");
+	return arg;
+}
+
+static void *locks_a_file(void *arg)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+
+	atomic_fetch_add(&entered, 1);
+	fcntl(*(int *)arg, F_SETLKW, &lock);
+	EXPECT(!"reached");
+	return arg;
+}
+
+static void *waits_shared(void *arg)
+{
+	atomic_fetch_add(&entered, 1);
+	for (;;)
+		sem_wait(arg);
+	return NULL;
+}
+
+static void handled_then_cancelled(void *(*fn)(void *), void *arg)
+{
+	pthread_t t = started(fn, arg);
+
+	handled = 0;
+	EXPECT_EQ(pthread_kill(t, SIGUSR1), 0);
+	await(&handled, 1);
+	ends_cancelled(t);
+}
+
+static void act_on(int sig, void (*fn)(int))
+{
+	struct sigaction act = { .sa_handler = fn, .sa_flags = SA_RESTART };
+
+	EXPECT_EQ(sigaction(sig, &act, NULL), 0);
+}
+
+TEST(a_call_is_cancelled_after_a_handler_that_made_calls)
+{
+	_Atomic pid_t child;
+
+	EXPECT_EQ(pipe(ends), 0);
+	act_on(SIGUSR1, writes_and_waits);
+	for (int i = 0; i < 10; i++) {
+		handled_then_cancelled(waits_for_a_child, &child);
+		EXPECT_EQ(kill(child, SIGKILL), 0);
+	}
+}
+
+TEST(a_wait_for_a_file_lock_and_for_a_shared_semaphore_too)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	sem_t *sem = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	char path[] = "/tmp/heddle-lock-XXXXXX";
+	int fd = mkstemp(path), locked[2];
+	pid_t pid;
+	char c;
+
+	EXPECT_EQ(sem_init(sem, 1, 0), 0);
+	EXPECT_EQ(pipe(ends), 0);
+	EXPECT_EQ(pipe(locked), 0);
+	act_on(SIGUSR1, writes_and_waits);
+	pid = fork();
+	if (pid == 0) {
+		fcntl(fd, F_SETLKW, &lock);
+		EXPECT_EQ(write(locked[1], "x", 1), 1);
+		alarm(20);
+		pause();
+	}
+	EXPECT_EQ(read(locked[0], &c, 1), 1);
+	for (int i = 0; i < 5; i++) {
+		handled_then_cancelled(locks_a_file, &fd);
+		handled_then_cancelled(waits_shared, sem);
+	}
+	kill(pid, SIGKILL);
+	unlink(path);
+}
+
+static void waits_until_told(int sig)
+{
+	(void)sig;
+	atomic_fetch_add(&handled, 1);
+	while (!goes_on)
+		continue;
+}
+
+static void *sleeps(void *arg)
+{
+	atomic_fetch_add(&entered, 1);
+	for (;;)
+		sleep(100);
+	return arg;
+}
+
+TEST(a_handler_does_not_hold_up_who_cancels_its_thread)
+{
+	pthread_t t;
+	void *r;
+
+	act_on(SIGUSR1, waits_until_told);
+	t = started(sleeps, NULL);
+	EXPECT_EQ(pthread_kill(t, SIGUSR1), 0);
+	await(&handled, 1);
+	EXPECT_EQ(pthread_cancel(t), 0);
+	goes_on = 1;
+	EXPECT_EQ(pthread_join(t, &r), 0);
+	EXPECT(r == PTHREAD_CANCELED);
+}
+
+/* ---- what does not interrupt ---- */
+
+static void *receives_uncancelled(void *arg)
+{
+	struct {
+		long type;
+		char c[8];
+	} m;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	atomic_fetch_add(&entered, 1);
+	EXPECT(msgrcv(*(int *)arg, &m, sizeof(m.c), 0, 0) >= 0);
+	returned = 1;
+	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+	pthread_testcancel();
+	EXPECT(!"reached");
+	return arg;
+}
+
+static void *receives(void *arg)
+{
+	struct {
+		long type;
+		char c[8];
+	} m;
+
+	atomic_fetch_add(&entered, 1);
+	EXPECT(msgrcv(*(int *)arg, &m, sizeof(m.c), 0, 0) >= 0);
+	return NULL;
+}
+
+TEST(a_cancellation_that_is_disabled_interrupts_nothing)
+{
+	struct {
+		long type;
+		char c[8];
+	} m = { .type = 1 };
+	int queue = msgget(IPC_PRIVATE, 0600);
+	pthread_t t = started(receives_uncancelled, &queue);
+	void *r;
+
+	EXPECT_EQ(pthread_cancel(t), 0);
+	settle();
+	EXPECT_EQ(msgsnd(queue, &m, 1, 0), 0);
+	EXPECT_EQ(pthread_join(t, &r), 0);
+	EXPECT(r == PTHREAD_CANCELED);
+	EXPECT_EQ(returned, 1);
+	msgctl(queue, IPC_RMID, NULL);
+}
+
+TEST(a_signal_that_is_ignored_interrupts_nothing)
+{
+	struct {
+		long type;
+		char c[8];
+	} m = { .type = 1 };
+	int queue = msgget(IPC_PRIVATE, 0600);
+	pthread_t t = started(receives, &queue);
+
+	EXPECT_EQ(pthread_kill(t, SIGCHLD), 0);
+	settle();
+	signal(SIGUSR1, SIG_IGN);
+	EXPECT_EQ(pthread_kill(t, SIGUSR1), 0);
+	settle();
+	EXPECT_EQ(msgsnd(queue, &m, 1, 0), 0);
+	EXPECT_EQ(pthread_join(t, NULL), 0);
+	msgctl(queue, IPC_RMID, NULL);
+}
+
+/* ---- jumps ---- */
+
+static sigjmp_buf out;
+
+static void jumps(int sig)
+{
+	(void)sig;
+	siglongjmp(out, 1);
+}
+
+static void *jumps_out_of_a_raw_read(void *arg)
+{
+	char c;
+
+	if (sigsetjmp(out, 1) == 0) {
+		atomic_fetch_add(&entered, 1);
+		syscall(SYS_read, ends[0], &c, 1);
+		EXPECT(!"reached");
+	}
+	atomic_fetch_add(&handled, 1);
+	for (;;)
+		sleep(100);
+	return arg;
+}
+
+TEST(who_jumped_out_of_a_raw_call_can_be_cancelled)
+{
+	pthread_t t;
+
+	EXPECT_EQ(pipe(ends), 0);
+	act_on(SIGUSR1, jumps);
+	t = started(jumps_out_of_a_raw_read, NULL);
+	EXPECT_EQ(pthread_kill(t, SIGUSR1), 0);
+	await(&handled, 1);
+	ends_cancelled(t);
+}
+
+/* ---- the next thread in the same place ---- */
+
+static void *waits_for_USR1(void *arg)
+{
+	sigset_t set;
+	int sig;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	atomic_fetch_add(&entered, 1);
+	sigwait(&set, &sig);
+	EXPECT(!"reached");
+	return arg;
+}
+
+static void *sleeps_once(void *arg)
+{
+	atomic_fetch_add(&entered, 1);
+	FAILS(usleep(20000000), EINTR);
+	EXPECT_EQ(handled, 1);
+	return arg;
+}
+
+TEST(who_was_cancelled_in_sigwait_leaves_nothing_to_the_next)
+{
+	pthread_t t;
+
+	handle(SIGUSR1, 0);
+	for (int i = 0; i < 5; i++) {
+		ends_cancelled(started(waits_for_USR1, NULL));
+		handled = 0;
+		t = started(sleeps_once, NULL);
+		EXPECT_EQ(pthread_kill(t, SIGUSR1), 0);
+		EXPECT_EQ(pthread_join(t, NULL), 0);
+	}
+}
+
+/* ---- signals sent while the thread's wait for them ends ---- */
+
+static _Atomic int taken;
+static _Atomic int over;
+
+static void *waits_briefly_for_USR1(void *arg)
+{
+	static const struct timespec brief = { 0, 50000 };
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	atomic_fetch_add(&entered, 1);
+	while (!over)
+		if (sigtimedwait(&set, NULL, &brief) == SIGUSR1)
+			atomic_fetch_add(&taken, 1);
+	return arg;
+}
+
+TEST(a_signal_sent_as_sigtimedwait_times_out_is_not_lost)
+{
+	pthread_t t;
+
+	handle(SIGUSR1, 0);
+	t = started(waits_briefly_for_USR1, NULL);
+	for (int i = 0; i < 5000; i++) {
+		EXPECT_EQ(pthread_kill(t, SIGUSR1), 0);
+		while (taken <= i)
+			sched_yield();
+	}
+	over = 1;
+	EXPECT_EQ(pthread_join(t, NULL), 0);
+	EXPECT_EQ(taken, 5000);
+	EXPECT_EQ(handled, 0);
+}
