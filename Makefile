@@ -99,7 +99,7 @@ check-core: $(call tests_of,debug) $(call tests_of,release) $(call tests_of,tsan
 # Plain programs, which know nothing of heddle: run natively and preloaded.
 CONFORMANCE := $(patsubst tests/conformance/%.c,$(BUILD)/conformance/%,\
 	$(wildcard tests/conformance/*_test.c))
-$(BUILD)/conformance/%: tests/conformance/%.c tests/conformance/common.h tests/test.c tests/test.h
+$(BUILD)/conformance/%: tests/conformance/%.c $(wildcard tests/conformance/*.h) tests/test.c tests/test.h
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -g -O1 $(WARN) -D_GNU_SOURCE -fexceptions -iquote tests \
 		-o $@ $< tests/test.c -pthread

@@ -15,15 +15,6 @@ static long reads_nothing(void)
 	return read(ends[0], &c, 1) == -1 ? errno : 0;
 }
 
-/* On a thread, when all of this has become one of many. */
-static void on_a_thread(void *(*fn)(void *), void *arg)
-{
-	pthread_t t;
-
-	EXPECT_EQ(pthread_create(&t, NULL, fn, arg), 0);
-	EXPECT_EQ(pthread_join(t, NULL), 0);
-}
-
 static void *by_dup(void *arg)
 {
 	int fd = dup(ends[0]);
@@ -182,19 +173,19 @@ static void *(*const ways[])(void *) = {
 
 static void each_way(void)
 {
-	on_a_thread(ways[0], NULL);
+	on_thread(ways[0], NULL);
 	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
 		nonblocking(ends[0], false);
 		ways[i](NULL);
 		nonblocking(ends[0], false);
-		on_a_thread(ways[i], NULL);
+		on_thread(ways[i], NULL);
 	}
 	close(ends[0]);
 	close(ends[1]);
 	/* Each way once more, the first that happens to a new one. */
 	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
 		EXPECT_EQ(pipe(ends), 0);
-		on_a_thread(ways[i], NULL);
+		on_thread(ways[i], NULL);
 		close(ends[0]);
 		close(ends[1]);
 	}
@@ -218,7 +209,7 @@ TEST(a_number_closed_by_a_raw_call_is_forgotten)
 	int fd;
 
 	EXPECT_EQ(pipe(ends), 0);
-	on_a_thread(by_dup, NULL);
+	on_thread(by_dup, NULL);
 	EXPECT_EQ(pipe(ends), 0);
 	fd = ends[0];
 	EXPECT_EQ(syscall(SYS_close, fd), 0);
@@ -273,7 +264,7 @@ TEST(a_number_closed_before_there_were_threads_is_forgotten)
 			close(ends[0]);
 		}
 		reused_as_non_blocking(ends[0]);
-		on_a_thread(reads_on_a_thread, NULL);
+		on_thread(reads_on_a_thread, NULL);
 		_exit(0);
 	}
 }

@@ -23,11 +23,6 @@ static void opens(struct wait *w)
 	add(w->more, w->fd[0], EPOLLIN, 1234567890123);
 }
 
-static void feeds(struct wait *w)
-{
-	EXPECT_EQ(write(w->fd[1], "x", 1), 1);
-}
-
 static long checked(long r, const struct epoll_event *e)
 {
 	if (r > 0) {
@@ -97,7 +92,7 @@ static void opens_nested(struct wait *w)
 static void opens_empty(struct wait *w)
 {
 	EXPECT_EQ(pipe(w->fd), 0);
-	feeds(w);
+	feeds_pipe(w);
 	w->more = epoll_create1(0);
 }
 
@@ -119,13 +114,15 @@ static void modifies(struct wait *w)
 	EXPECT_EQ(epoll_ctl(w->more, EPOLL_CTL_MOD, w->fd[0], &e), 0);
 }
 
-BLOCKS(epoll_wait, .open = opens, .block = in_epoll_wait, .release = feeds, .wants = 1)
-BLOCKS(epoll_wait_timed, .open = opens, .block = in_epoll_wait_timed, .release = feeds, .wants = 1)
-BLOCKS(epoll_pwait, .open = opens, .block = in_epoll_pwait, .release = feeds, .wants = 1)
-BLOCKS(epoll_pwait2, .open = opens, .block = in_epoll_pwait2, .release = feeds, .wants = 1)
-BLOCKS_UNCANCELLED(SYS_epoll_wait_, .open = opens, .block = by_number, .release = feeds, .wants = 1)
-BLOCKS(poll_of_an_epoll, .open = opens, .block = in_poll, .release = feeds, .wants = 1)
-BLOCKS(epoll_wait_nested, .open = opens_nested, .block = in_epoll_wait, .release = feeds,
+BLOCKS(epoll_wait, .open = opens, .block = in_epoll_wait, .release = feeds_pipe, .wants = 1)
+BLOCKS(epoll_wait_timed, .open = opens, .block = in_epoll_wait_timed, .release = feeds_pipe,
+       .wants = 1)
+BLOCKS(epoll_pwait, .open = opens, .block = in_epoll_pwait, .release = feeds_pipe, .wants = 1)
+BLOCKS(epoll_pwait2, .open = opens, .block = in_epoll_pwait2, .release = feeds_pipe, .wants = 1)
+BLOCKS_UNCANCELLED(SYS_epoll_wait_, .open = opens, .block = by_number, .release = feeds_pipe,
+		   .wants = 1)
+BLOCKS(poll_of_an_epoll, .open = opens, .block = in_poll, .release = feeds_pipe, .wants = 1)
+BLOCKS(epoll_wait_nested, .open = opens_nested, .block = in_epoll_wait, .release = feeds_pipe,
        .wants = 1)
 BLOCKS(epoll_wait_until_one_is_added, .open = opens_empty, .block = in_epoll_wait, .release = adds,
        .wants = 1)
@@ -133,13 +130,6 @@ BLOCKS(epoll_wait_until_one_is_modified, .open = opens_for_nothing, .block = in_
        .release = modifies, .wants = 1)
 
 /* ---- times, and what is refused ---- */
-
-#define TAKES(ms, call)                                                                            \
-	do {                                                                                       \
-		long long takes_since = now_ms();                                                  \
-		call;                                                                              \
-		EXPECT(took(takes_since, (ms)-1));                                                 \
-	} while (0)
 
 static void *waits_in_vain(void *arg)
 {
@@ -177,21 +167,19 @@ static void *waits_in_vain(void *arg)
 
 TEST(a_wait_is_as_long_as_asked_for_and_tells_what_is_wrong)
 {
-	pthread_t t;
-
-	waits_in_vain(NULL);
-	EXPECT_EQ(pthread_create(&t, NULL, waits_in_vain, NULL), 0);
-	EXPECT_EQ(pthread_join(t, NULL), 0);
+	twice(waits_in_vain);
 }
 
 /* ---- sets shared by threads ---- */
 
 enum { SOURCES = 40, ROUNDS = 20 };
 static int sources[SOURCES];
-static _Atomic int delivered[SOURCES], all, busy[SOURCES];
+static _Atomic int delivered[SOURCES], busy[SOURCES];
+static struct event all;
 
-/* EPOLLONESHOT: whoever gets it has it alone until he arms it again. */
-static void *serves_oneshot(void *arg)
+static void (*take)(struct epoll_event *e);
+
+static void *serves(void *arg)
 {
 	struct epoll_event e[3];
 
@@ -199,23 +187,43 @@ static void *serves_oneshot(void *arg)
 		int n = epoll_wait(set, e, 3, -1);
 		EXPECT(n >= 1 && n <= 3);
 		for (int i = 0; i < n; i++) {
-			uint64_t k = e[i].data.u64, value;
-			if (k == SOURCES)
+			if (e[i].data.u64 == SOURCES)
 				return arg;
-			EXPECT_EQ(e[i].events, EPOLLIN);
-			EXPECT_EQ(atomic_fetch_add(&busy[k], 1), 0);
-			EXPECT_EQ(read(sources[k], &value, sizeof(value)), sizeof(value));
-			atomic_fetch_add(&delivered[k], (int)value);
-			sched_yield();
-			EXPECT_EQ(atomic_fetch_sub(&busy[k], 1), 1);
-			e[i].events = EPOLLIN | EPOLLONESHOT;
-			EXPECT_EQ(epoll_ctl(set, EPOLL_CTL_MOD, sources[k], &e[i]), 0);
-			atomic_fetch_add(&all, (int)value);
+			take(&e[i]);
 		}
 	}
 }
 
-static void serve(void *(*fn)(void *), uint32_t events)
+/* EPOLLONESHOT: whoever gets it has it alone until he arms it again. */
+static void takes_oneshot(struct epoll_event *e)
+{
+	uint64_t k = e->data.u64, value;
+
+	EXPECT_EQ(e->events, EPOLLIN);
+	EXPECT_EQ(atomic_fetch_add(&busy[k], 1), 0);
+	EXPECT_EQ(read(sources[k], &value, sizeof(value)), sizeof(value));
+	atomic_fetch_add(&delivered[k], (int)value);
+	sched_yield();
+	EXPECT_EQ(atomic_fetch_sub(&busy[k], 1), 1);
+	e->events = EPOLLIN | EPOLLONESHOT;
+	EXPECT_EQ(epoll_ctl(set, EPOLL_CTL_MOD, sources[k], e), 0);
+	ticks(&all, (int)value);
+}
+
+/* EPOLLET: each edge is told at least once, so nothing is lost; values are read by one. */
+static void takes_edge(struct epoll_event *e)
+{
+	uint64_t k = e->data.u64, value;
+
+	if (read(sources[k], &value, sizeof(value)) < 0) {
+		EXPECT_EQ(errno, EAGAIN);
+		return;
+	}
+	atomic_fetch_add(&delivered[k], (int)value);
+	ticks(&all, (int)value);
+}
+
+static void serve(void (*fn)(struct epoll_event *), uint32_t events)
 {
 	pthread_t t[6];
 	uint64_t one = 1;
@@ -226,8 +234,8 @@ static void serve(void *(*fn)(void *), uint32_t events)
 		sources[i] = eventfd(0, EFD_NONBLOCK);
 		add(set, sources[i], EPOLLIN | events, i);
 	}
-	for (int i = 0; i < 6; i++)
-		EXPECT_EQ(pthread_create(&t[i], NULL, fn, NULL), 0);
+	take = fn;
+	start(t, 6, serves, NULL);
 	for (int r = 0; r < ROUNDS; r++) {
 		for (int i = 0; i < SOURCES; i++)
 			EXPECT_EQ(write(sources[(i * 7 + r) % SOURCES], &one, sizeof(one)), 8);
@@ -236,43 +244,20 @@ static void serve(void *(*fn)(void *), uint32_t events)
 	}
 	await(&all, SOURCES * ROUNDS);
 	add(set, stop, EPOLLIN, SOURCES);
-	for (int i = 0; i < 6; i++)
-		EXPECT_EQ(pthread_join(t[i], NULL), 0);
-	EXPECT_EQ(all, SOURCES * ROUNDS);
+	join(t, 6);
+	EXPECT_EQ(all.n, SOURCES * ROUNDS);
 	for (int i = 0; i < SOURCES; i++)
 		EXPECT_EQ(delivered[i], ROUNDS);
 }
 
 TEST(a_oneshot_event_is_one_thread_s_alone)
 {
-	serve(serves_oneshot, EPOLLONESHOT);
-}
-
-/* EPOLLET: each edge is told at least once, so nothing is lost; values are read by one. */
-static void *serves_edges(void *arg)
-{
-	struct epoll_event e[3];
-
-	for (;;) {
-		int n = epoll_wait(set, e, 3, -1);
-		EXPECT(n >= 1 && n <= 3);
-		for (int i = 0; i < n; i++) {
-			uint64_t k = e[i].data.u64, value;
-			if (k == SOURCES)
-				return arg;
-			if (read(sources[k], &value, sizeof(value)) < 0) {
-				EXPECT_EQ(errno, EAGAIN);
-				continue;
-			}
-			atomic_fetch_add(&delivered[k], (int)value);
-			atomic_fetch_add(&all, (int)value);
-		}
-	}
+	serve(takes_oneshot, EPOLLONESHOT);
 }
 
 TEST(no_edge_is_lost_among_threads)
 {
-	serve(serves_edges, EPOLLET);
+	serve(takes_edge, EPOLLET);
 }
 
 /* One edge, many that wait: exactly one of them is told. */
@@ -281,10 +266,10 @@ static void *waits_for_an_edge(void *arg)
 	struct epoll_event e;
 	int r;
 
-	atomic_fetch_add(&entered, 1);
+	tick(&entered);
 	r = epoll_wait(set, &e, 1, 100);
 	EXPECT(r >= 0);
-	atomic_fetch_add(&all, r);
+	ticks(&all, r);
 	return arg;
 }
 
@@ -295,14 +280,12 @@ static void one_is_told(uint32_t events)
 	set = epoll_create1(0);
 	EXPECT_EQ(pipe(ends), 0);
 	add(set, ends[0], EPOLLIN | events, 1);
-	entered = all = 0;
-	for (int i = 0; i < 6; i++)
-		EXPECT_EQ(pthread_create(&t[i], NULL, waits_for_an_edge, NULL), 0);
+	entered.n = all.n = 0;
+	start(t, 6, waits_for_an_edge, NULL);
 	await(&entered, 6);
 	EXPECT_EQ(write(ends[1], "x", 1), 1);
-	for (int i = 0; i < 6; i++)
-		EXPECT_EQ(pthread_join(t[i], NULL), 0);
-	EXPECT_EQ(all, 1);
+	join(t, 6);
+	EXPECT_EQ(all.n, 1);
 }
 
 TEST(one_edge_wakes_one_of_many)
@@ -319,13 +302,11 @@ TEST(a_level_is_told_to_all)
 	set = epoll_create1(0);
 	EXPECT_EQ(pipe(ends), 0);
 	add(set, ends[0], EPOLLIN, 1);
-	for (int i = 0; i < 6; i++)
-		EXPECT_EQ(pthread_create(&t[i], NULL, waits_for_an_edge, NULL), 0);
+	start(t, 6, waits_for_an_edge, NULL);
 	await(&entered, 6);
 	EXPECT_EQ(write(ends[1], "x", 1), 1);
-	for (int i = 0; i < 6; i++)
-		EXPECT_EQ(pthread_join(t[i], NULL), 0);
-	EXPECT(all >= 1);
+	join(t, 6);
+	EXPECT(all.n >= 1);
 }
 
 /* ---- what the set says of a descriptor ---- */
@@ -432,7 +413,7 @@ static void *counts_events(void *arg)
 				return arg;
 			/* Another may have read it, or have seen it closed. */
 			if (read(fd, &value, sizeof(value)) == sizeof(value))
-				atomic_fetch_add(&all, (int)value);
+				ticks(&all, (int)value);
 		}
 	}
 }
@@ -444,8 +425,7 @@ TEST(descriptors_come_and_go_in_a_set_that_is_waited_in)
 
 	set = epoll_create1(0);
 	EXPECT_EQ(pipe(ends), 0);
-	for (int i = 0; i < 4; i++)
-		EXPECT_EQ(pthread_create(&t[i], NULL, counts_events, NULL), 0);
+	start(t, 4, counts_events, NULL);
 	for (int i = 1; i <= 200; i++) {
 		int fd = eventfd(0, EFD_NONBLOCK);
 		add(set, fd, EPOLLIN, (uint64_t)fd);
@@ -456,8 +436,7 @@ TEST(descriptors_come_and_go_in_a_set_that_is_waited_in)
 	}
 	add(set, ends[0], EPOLLIN, (uint64_t)ends[0]);
 	EXPECT_EQ(write(ends[1], "x", 1), 1);
-	for (int i = 0; i < 4; i++)
-		EXPECT_EQ(pthread_join(t[i], NULL), 0);
+	join(t, 4);
 }
 
 /* ---- the mask that holds while one waits ---- */
@@ -472,15 +451,15 @@ static void *waits_unblocked(void *arg)
 	sigaddset(&usr, SIGUSR1);
 	EXPECT_EQ(pthread_sigmask(SIG_BLOCK, &usr, NULL), 0);
 	EXPECT_EQ(pthread_kill(pthread_self(), SIGUSR1), 0);
-	EXPECT_EQ(handled, 0);
+	EXPECT_EQ(handled.n, 0);
 	FAILS(epoll_pwait(set, &e, 1, -1, &none), EINTR);
-	EXPECT_EQ(handled, 1);
-	atomic_fetch_add(&entered, 1);
+	EXPECT_EQ(handled.n, 1);
+	tick(&entered);
 	FAILS(epoll_pwait(set, &e, 1, -1, &none), EINTR);
-	EXPECT_EQ(handled, 2);
-	atomic_fetch_add(&entered, 1);
+	EXPECT_EQ(handled.n, 2);
+	tick(&entered);
 	FAILS(epoll_pwait2(set, &e, 1, NULL, &none), EINTR);
-	EXPECT_EQ(handled, 3);
+	EXPECT_EQ(handled.n, 3);
 	return arg;
 }
 

@@ -78,7 +78,7 @@ BLOCKS(poll_eventfd, .open = opens_eventfd, .block = polls, .release = posts, .w
 BLOCKS(write_full_eventfd, .open = opens_full_eventfd, .block = writes_eight, .release = takes_all,
        .wants = 8, .how = RESTARTS)
 
-static _Atomic int sum;
+static struct event sum;
 
 static void *takes_ones(void *arg)
 {
@@ -86,7 +86,7 @@ static void *takes_ones(void *arg)
 		eventfd_t value;
 		EXPECT_EQ(eventfd_read(ends[0], &value), 0);
 		EXPECT_EQ(value, 1);
-		atomic_fetch_add(&sum, 1);
+		tick(&sum);
 	}
 	return arg;
 }
@@ -97,15 +97,13 @@ TEST(an_eventfd_semaphore_gives_one_to_each)
 	uint64_t value;
 
 	ends[0] = eventfd(0, EFD_SEMAPHORE);
-	for (int i = 0; i < 6; i++)
-		EXPECT_EQ(pthread_create(&t[i], NULL, takes_ones, NULL), 0);
+	start(t, 6, takes_ones, NULL);
 	for (int i = 0; i < 100; i++) {
 		EXPECT_EQ(eventfd_write(ends[0], 3), 0);
 		if (i % 25 == 0)
 			await(&sum, 3 * i);
 	}
-	for (int i = 0; i < 6; i++)
-		EXPECT_EQ(pthread_join(t[i], NULL), 0);
+	join(t, 6);
 	nonblocking(ends[0], true);
 	FAILS(read(ends[0], &value, 8), EAGAIN);
 	FAILS(read(ends[0], &value, 7), EINVAL);
@@ -126,15 +124,13 @@ TEST(an_eventfd_adds_up_what_many_write)
 	pthread_t t[4];
 
 	ends[0] = eventfd(0, 0);
-	for (int i = 0; i < 4; i++)
-		EXPECT_EQ(pthread_create(&t[i], NULL, adds_up, NULL), 0);
+	start(t, 4, adds_up, NULL);
 	for (uint64_t all = 0, value; all < 8000; all += value) {
 		EXPECT_EQ(read(ends[0], &value, 8), 8);
 		EXPECT(value > 0 && value % 2 == 0);
 		EXPECT(all + value <= 8000);
 	}
-	for (int i = 0; i < 4; i++)
-		EXPECT_EQ(pthread_join(t[i], NULL), 0);
+	join(t, 4);
 }
 
 /* Two hand each other the turn: no wake-up is lost. */
@@ -213,8 +209,8 @@ static void *reads_ticks(void *arg)
 		EXPECT((long long)all * 5 <= now_ms() - since + 1);
 	}
 	EXPECT(took(since, 99));
-	/* What was missed is counted. */
-	nanosleep(&(struct timespec){ .tv_nsec = 30 * MS }, NULL);
+	/* What was missed in a time is counted. */
+	usleep(30000);
 	EXPECT_EQ(read(fd, &n, sizeof(n)), 8);
 	EXPECT(n >= 5);
 	arms(fd, 0, 0);
@@ -229,10 +225,8 @@ TEST(a_periodic_timerfd_counts_its_ticks)
 {
 	pthread_t t[6];
 
-	for (int i = 0; i < 6; i++)
-		EXPECT_EQ(pthread_create(&t[i], NULL, reads_ticks, NULL), 0);
-	for (int i = 0; i < 6; i++)
-		EXPECT_EQ(pthread_join(t[i], NULL), 0);
+	start(t, 6, reads_ticks, NULL);
+	join(t, 6);
 }
 
 static void *waits_for_a_timer(void *arg)
@@ -240,7 +234,7 @@ static void *waits_for_a_timer(void *arg)
 	struct wait w = { .fd = { ends[0], -1 } };
 
 	EXPECT_EQ(reads_expirations(&w), 8);
-	atomic_fetch_add(&returned, 1);
+	tick(&returned);
 	return arg;
 }
 
@@ -249,28 +243,17 @@ TEST(one_expiration_is_for_one_of_those_who_read)
 	pthread_t t[4];
 
 	ends[0] = timerfd_create(CLOCK_MONOTONIC, 0);
-	for (int i = 0; i < 4; i++)
-		EXPECT_EQ(pthread_create(&t[i], NULL, waits_for_a_timer, NULL), 0);
+	start(t, 4, waits_for_a_timer, NULL);
 	for (int i = 1; i <= 4; i++) {
 		arms(ends[0], 3, 0);
 		await(&returned, i);
 		settle();
-		EXPECT_EQ(returned, i);
+		EXPECT_EQ(returned.n, i);
 	}
-	for (int i = 0; i < 4; i++)
-		EXPECT_EQ(pthread_join(t[i], NULL), 0);
+	join(t, 4);
 }
 
 /* ---- signalfd: of signals that all threads block ---- */
-
-static void block(int sig)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, sig);
-	EXPECT_EQ(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
-}
 
 static int signalfd_of(int sig, int flags)
 {
@@ -287,7 +270,7 @@ static void opens_signalfd(struct wait *w)
 	static int next;
 
 	w->more = SIGRTMIN + 2 + next++ % 20;
-	block(w->more);
+	mask(SIG_BLOCK, w->more);
 	w->fd[0] = signalfd_of(w->more, SFD_CLOEXEC);
 	EXPECT(w->fd[0] >= 0);
 }
@@ -318,10 +301,11 @@ static void *reads_numbers(void *arg)
 		ssize_t r = read(ends[0], info, sizeof(info));
 		EXPECT(r > 0 && r % (ssize_t)sizeof(*info) == 0);
 		for (int i = 0; i < r / (ssize_t)sizeof(*info); i++) {
+			if (info[i].ssi_int >= 0)
+				ticks(&sum, info[i].ssi_int);
+			tick(&returned);
 			if (info[i].ssi_int < 0)
 				return arg;
-			atomic_fetch_add(&sum, info[i].ssi_int);
-			atomic_fetch_add(&returned, 1);
 		}
 	}
 }
@@ -332,10 +316,9 @@ TEST(queued_signals_are_each_read_once)
 	int sig = SIGRTMIN + 1, want = 0;
 	pthread_t t[3];
 
-	block(sig);
+	mask(SIG_BLOCK, sig);
 	ends[0] = signalfd_of(sig, 0);
-	for (int i = 0; i < 3; i++)
-		EXPECT_EQ(pthread_create(&t[i], NULL, reads_numbers, NULL), 0);
+	start(t, 3, reads_numbers, NULL);
 	for (int i = 1; i <= 100; i++) {
 		union sigval number = { .sival_int = i };
 		EXPECT_EQ(sigqueue(getpid(), sig, number), 0);
@@ -343,14 +326,13 @@ TEST(queued_signals_are_each_read_once)
 		if (i % 10 == 0)
 			await(&returned, i);
 	}
-	EXPECT_EQ(sum, want);
+	EXPECT_EQ(sum.n, want);
 	for (int i = 0; i < 3; i++) {
 		/* One at a time: a reader may take two at once. */
 		EXPECT_EQ(sigqueue(getpid(), sig, value), 0);
-		nanosleep(&(struct timespec){ .tv_nsec = 40 * MS }, NULL);
+		await(&returned, 101 + i);
 	}
-	for (int i = 0; i < 3; i++)
-		EXPECT_EQ(pthread_join(t[i], NULL), 0);
+	join(t, 3);
 }
 
 /* ---- inotify ---- */
@@ -395,7 +377,7 @@ static void types(struct wait *w)
 	EXPECT_EQ(write(w->fd[1], "ab", 2), 2);
 	settle();
 	/* A line is given when it is complete. */
-	EXPECT_EQ(w->returned, 0);
+	EXPECT_EQ(w->returned.n, 0);
 	EXPECT_EQ(write(w->fd[1], "\n", 1), 1);
 }
 
@@ -433,10 +415,7 @@ static long writes_much(struct wait *w)
 
 static void shows(struct wait *w)
 {
-	while (!w->returned) {
-		drain(w->fd[1]);
-		nap();
-	}
+	drain_until_returned(w, w->fd[1]);
 }
 
 /* The user's end blocks as well. */
@@ -512,10 +491,8 @@ TEST(a_terminal_reads_by_its_rules)
 	pthread_t t[3];
 
 	talks(NULL);
-	for (int i = 0; i < 3; i++)
-		EXPECT_EQ(pthread_create(&t[i], NULL, talks, NULL), 0);
-	for (int i = 0; i < 3; i++)
-		EXPECT_EQ(pthread_join(t[i], NULL), 0);
+	start(t, 3, talks, NULL);
+	join(t, 3);
 }
 
 /* VMIN above 1: poll says ready late or early, the read waits for so many all the same. */
@@ -523,10 +500,10 @@ static void *reads_three(void *arg)
 {
 	char buf[8];
 
-	atomic_fetch_add(&entered, 1);
+	tick(&entered);
 	EXPECT_EQ(read(ends[0], buf, sizeof(buf)), 3);
 	EXPECT(memcmp(buf, "xyz", 3) == 0);
-	atomic_fetch_add(&returned, 1);
+	tick(&returned);
 	return arg;
 }
 
@@ -544,7 +521,7 @@ TEST(a_raw_terminal_waits_for_VMIN_bytes)
 	await(&entered, 1);
 	settle();
 	for (int i = 0; i < 3; i++) {
-		EXPECT_EQ(returned, 0);
+		EXPECT_EQ(returned.n, 0);
 		EXPECT_EQ(write(ends[1], &"xyz"[i], 1), 1);
 		settle();
 	}

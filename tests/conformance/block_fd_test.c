@@ -10,15 +10,6 @@
 
 static int ends[2];
 
-static void twice(void *(*fn)(void *))
-{
-	pthread_t t;
-
-	fn(NULL);
-	EXPECT_EQ(pthread_create(&t, NULL, fn, NULL), 0);
-	EXPECT_EQ(pthread_join(t, NULL), 0);
-}
-
 /* ---- what is refused ---- */
 
 static void *calls_badly(void *arg)
@@ -161,7 +152,7 @@ static void *reads_all(void *arg)
 	char c;
 
 	while (read(ends[0], &c, 1) == 1)
-		atomic_fetch_add(&returned, 1);
+		tick(&returned);
 	return arg;
 }
 
@@ -180,20 +171,16 @@ TEST(nobody_ever_sees_O_NONBLOCK_that_was_not_set)
 	pthread_t r[3], w[2];
 
 	EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-	for (int i = 0; i < 3; i++)
-		EXPECT_EQ(pthread_create(&r[i], NULL, reads_all, NULL), 0);
-	for (int i = 0; i < 2; i++)
-		EXPECT_EQ(pthread_create(&w[i], NULL, writes_always, NULL), 0);
-	for (int i = 0; i < 20000 || returned < 1000; i++) {
+	start(r, 3, reads_all, NULL);
+	start(w, 2, writes_always, NULL);
+	for (int i = 0; i < 20000 || returned.n < 1000; i++) {
 		EXPECT_EQ(fcntl(ends[0], F_GETFL), O_RDWR);
 		EXPECT_EQ(fcntl(ends[1], F_GETFL), O_RDWR);
 	}
 	stop = 1;
-	for (int i = 0; i < 2; i++)
-		EXPECT_EQ(pthread_join(w[i], NULL), 0);
+	join(w, 2);
 	EXPECT_EQ(shutdown(ends[1], SHUT_WR), 0);
-	for (int i = 0; i < 3; i++)
-		EXPECT_EQ(pthread_join(r[i], NULL), 0);
+	join(r, 3);
 }
 
 /* ---- descriptors that go while others wait ---- */
@@ -203,9 +190,9 @@ static void *reads_one(void *arg)
 	char c = 0;
 	long r;
 
-	atomic_fetch_add(&entered, 1);
+	tick(&entered);
 	r = read((int)(long)arg, &c, 1);
-	atomic_fetch_add(&returned, 1);
+	tick(&returned);
 	EXPECT(r <= 0 || c == 'x');
 	return (void *)r;
 }
@@ -220,13 +207,11 @@ static long read_by(pthread_t t)
 
 static void park(pthread_t *t, int n, int fd)
 {
-	entered = returned = 0;
-	for (int i = 0; i < n; i++)
-		EXPECT_EQ(pthread_create(&t[i], NULL, reads_one, (void *)(long)fd), 0);
+	entered.n = returned.n = 0;
+	start(t, n, reads_one, (void *)(long)fd);
 	await(&entered, n);
-	for (int i = 0; i < 60; i++)
-		nap();
-	EXPECT_EQ(returned, 0);
+	settle();
+	EXPECT_EQ(returned.n, 0);
 }
 
 TEST(closing_a_twin_leaves_those_who_read_by_the_other)
@@ -241,7 +226,7 @@ TEST(closing_a_twin_leaves_those_who_read_by_the_other)
 	/* And its number goes to something else. */
 	EXPECT_EQ(dup2(ends[1], twin), twin);
 	settle();
-	EXPECT_EQ(returned, 0);
+	EXPECT_EQ(returned.n, 0);
 	EXPECT_EQ(write(twin, "xxxx", 4), 4);
 	for (int i = 0; i < 4; i++)
 		EXPECT_EQ(read_by(t[i]), 1);
@@ -255,7 +240,7 @@ TEST(readers_by_two_numbers_of_one_pipe_are_all_served)
 	for (int i = 0; i < 10; i++) {
 		EXPECT_EQ(pipe(ends), 0);
 		twin = dup(ends[0]);
-		entered = 0;
+		entered.n = 0;
 		for (int k = 0; k < 3; k++) {
 			pthread_create(&a[k], NULL, reads_one, (void *)(long)ends[0]);
 			pthread_create(&b[k], NULL, reads_one, (void *)(long)twin);
@@ -284,7 +269,7 @@ TEST(a_read_goes_on_though_its_number_was_closed)
 	park(&t, 1, twin);
 	EXPECT_EQ(close(twin), 0);
 	settle();
-	EXPECT_EQ(returned, 0);
+	EXPECT_EQ(returned.n, 0);
 	EXPECT_EQ(write(ends[1], "x", 1), 1);
 	EXPECT_EQ(read_by(t), 1);
 }
@@ -301,7 +286,7 @@ TEST(a_read_goes_on_though_its_number_became_another_pipe)
 	EXPECT_EQ(write(other[1], "yy", 2), 2);
 	EXPECT_EQ(dup2(other[0], twin), twin);
 	settle();
-	EXPECT_EQ(returned, 0);
+	EXPECT_EQ(returned.n, 0);
 	EXPECT_EQ(write(ends[1], "x", 1), 1);
 	EXPECT_EQ(read_by(t), 1);
 	/* Of the other nothing is gone. */
@@ -318,9 +303,8 @@ TEST(a_number_used_again_is_waited_on_anew)
 			EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
 		else
 			EXPECT_EQ(pipe(ends), 0);
-		entered = 0;
-		for (int k = 0; k < 2; k++)
-			pthread_create(&t[k], NULL, reads_one, (void *)(long)ends[0]);
+		entered.n = 0;
+		start(t, 2, reads_one, (void *)(long)ends[0]);
 		await(&entered, 2);
 		if (i % 2)
 			settle();
@@ -365,18 +349,12 @@ static pthread_cond_t filled = PTHREAD_COND_INITIALIZER, emptied = PTHREAD_COND_
 static _Atomic long written, received, channels;
 static long long end_of_stress;
 
-static uint64_t next(uint64_t *seed)
-{
-	*seed = *seed * 6364136223846793005u + 1442695040888963407u;
-	return *seed >> 33;
-}
-
 /* Another number for the same, the old one free for others. */
 static int moved(int fd, uint64_t *seed)
 {
 	int to;
 
-	if (next(seed) % 4)
+	if (chance(seed) % 4)
 		return fd;
 	to = dup(fd);
 	EXPECT(to >= 0);
@@ -402,17 +380,18 @@ static void *stress_writes(void *arg)
 		pthread_cond_signal(&emptied);
 		pthread_mutex_unlock(&mutex);
 		while (c.bytes > 0) {
-			long n = (long)(next(&luck) % sizeof(buf)) + 1;
+			long n = (long)(chance(&luck) % sizeof(buf)) + 1;
 			if (n > c.bytes)
 				n = c.bytes;
 			for (long i = 0; i < n; i++)
-				buf[i] = (unsigned char)next(&c.seed);
-			if (next(&luck) % 8 == 0) {
+				buf[i] = (unsigned char)chance(&c.seed);
+			if (chance(&luck) % 8 == 0) {
 				struct pollfd p = { .fd = c.fd, .events = POLLOUT };
 				EXPECT_EQ(poll(&p, 1, -1), 1);
 			}
-			if (next(&luck) % 16 == 0)
-				nap();
+			/* Time for the reader to find nothing. */
+			if (chance(&luck) % 16 == 0)
+				usleep(500);
 			EXPECT_EQ(write(c.fd, buf, (size_t)n), n);
 			atomic_fetch_add(&written, n);
 			c.bytes -= n;
@@ -429,7 +408,7 @@ static void wait_readable(int fd, uint64_t *luck)
 	fd_set r;
 	int set;
 
-	switch (next(luck) % 8) {
+	switch (chance(luck) % 8) {
 	case 0:
 		EXPECT_EQ(poll(p, 2, -1), 1);
 		break;
@@ -448,7 +427,7 @@ static void wait_readable(int fd, uint64_t *luck)
 		break;
 	case 3:
 		/* Whether in time or not. */
-		EXPECT(poll(p, 2, (int)(next(luck) % 3)) >= 0);
+		EXPECT(poll(p, 2, (int)(chance(luck) % 3)) >= 0);
 		break;
 	}
 }
@@ -464,13 +443,13 @@ static void *stress_reads(void *arg)
 		long got = 0;
 		uint64_t seed;
 		ssize_t r;
-		bool is_socket = next(&luck) % 2;
+		bool is_socket = chance(&luck) % 2;
 		if (is_socket)
 			EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
 		else
 			EXPECT_EQ(pipe2(fd, O_CLOEXEC), 0);
-		seed = next(&luck);
-		c = (struct channel){ fd[1], seed, (long)(next(&luck) % 100000) };
+		seed = chance(&luck);
+		c = (struct channel){ fd[1], seed, (long)(chance(&luck) % 100000) };
 		pthread_mutex_lock(&mutex);
 		while (head - tail == SLOTS)
 			pthread_cond_wait(&emptied, &mutex);
@@ -478,19 +457,19 @@ static void *stress_reads(void *arg)
 		pthread_cond_signal(&filled);
 		pthread_mutex_unlock(&mutex);
 		do {
-			size_t n = next(&luck) % sizeof(buf) + 1;
+			size_t n = chance(&luck) % sizeof(buf) + 1;
 			struct iovec v[2] = { { buf, n / 2 }, { buf + n / 2, n - n / 2 } };
 			fd[0] = moved(fd[0], &luck);
 			wait_readable(fd[0], &luck);
-			if (next(&luck) % 3 == 0)
+			if (chance(&luck) % 3 == 0)
 				r = readv(fd[0], v, 2);
-			else if (is_socket && next(&luck) % 2)
-				r = recv(fd[0], buf, n, next(&luck) % 2 ? MSG_WAITALL : 0);
+			else if (is_socket && chance(&luck) % 2)
+				r = recv(fd[0], buf, n, chance(&luck) % 2 ? MSG_WAITALL : 0);
 			else
 				r = read(fd[0], buf, n);
 			EXPECT(r >= 0);
 			for (ssize_t i = 0; i < r; i++)
-				EXPECT_EQ(buf[i], (unsigned char)next(&seed));
+				EXPECT_EQ(buf[i], (unsigned char)chance(&seed));
 			got += r;
 		} while (r > 0);
 		EXPECT_EQ(got, c.bytes);
@@ -507,19 +486,20 @@ static void *stress_numbers(void *arg)
 	uint64_t luck = test_seed() * 77 + (uint64_t)(long)arg;
 
 	while (now_ms() < end_of_stress) {
-		int fd[6], n = (int)(next(&luck) % 6) + 1;
+		int fd[6], n = (int)(chance(&luck) % 6) + 1;
 		struct pollfd p[6];
 		for (int i = 0; i < n; i++) {
-			fd[i] = next(&luck) % 2 ? open("/dev/null", O_RDWR | O_CLOEXEC)
-						: eventfd(0, EFD_CLOEXEC);
+			fd[i] = chance(&luck) % 2 ? open("/dev/null", O_RDWR | O_CLOEXEC)
+						  : eventfd(0, EFD_CLOEXEC);
 			EXPECT(fd[i] >= 0);
 			p[i] = (struct pollfd){ .fd = fd[i], .events = POLLIN };
 		}
-		EXPECT(poll(p, (nfds_t)n, (int)(next(&luck) % 2)) >= 0);
+		EXPECT(poll(p, (nfds_t)n, (int)(chance(&luck) % 2)) >= 0);
 		for (int i = 0; i < n; i++)
 			EXPECT_EQ(close(fd[i]), 0);
-		if (next(&luck) % 4 == 0)
-			nap();
+		/* Time for others to take the numbers that are free. */
+		if (chance(&luck) % 4 == 0)
+			usleep(500);
 	}
 	return NULL;
 }
@@ -533,18 +513,14 @@ TEST(channels_of_many_threads_lose_no_byte)
 		EXPECT_EQ(pthread_create(&r[i], NULL, stress_reads, (void *)i), 0);
 		EXPECT_EQ(pthread_create(&w[i], NULL, stress_writes, (void *)(100 + i)), 0);
 	}
-	for (long i = 0; i < 2; i++)
-		EXPECT_EQ(pthread_create(&n[i], NULL, stress_numbers, (void *)i), 0);
-	for (int i = 0; i < PAIRS; i++)
-		EXPECT_EQ(pthread_join(r[i], NULL), 0);
+	start_numbered(n, 2, stress_numbers);
+	join(r, PAIRS);
 	pthread_mutex_lock(&mutex);
 	over = true;
 	pthread_cond_broadcast(&filled);
 	pthread_mutex_unlock(&mutex);
-	for (int i = 0; i < PAIRS; i++)
-		EXPECT_EQ(pthread_join(w[i], NULL), 0);
-	for (int i = 0; i < 2; i++)
-		EXPECT_EQ(pthread_join(n[i], NULL), 0);
+	join(w, PAIRS);
+	join(n, 2);
 	EXPECT_EQ(written, received);
 	EXPECT(channels >= PAIRS);
 }

@@ -103,14 +103,12 @@ TEST(threads_of_a_process_share_its_locks_and_another_waits_for_them)
 	char path[64];
 	int fd = temporary(path, sizeof(path)), status, p[2];
 	struct flock lock = whole;
-	pthread_t t;
 	pid_t pid;
 	char c;
 
 	EXPECT_EQ(pipe(p), 0);
 	EXPECT_EQ(fcntl(fd, F_SETLKW, &lock), 0);
-	EXPECT_EQ(pthread_create(&t, NULL, locks_too, &fd), 0);
-	EXPECT_EQ(pthread_join(t, NULL), 0);
+	on_thread(locks_too, &fd);
 	pid = fork();
 	if (pid == 0) {
 		FAILS(fcntl(fd, F_SETLK, &lock), EAGAIN);
@@ -119,7 +117,7 @@ TEST(threads_of_a_process_share_its_locks_and_another_waits_for_them)
 		_exit(7);
 	}
 	EXPECT_EQ(read(p[0], &c, 1), 1);
-	settle();
+	await_sleep_of(pid, 0);
 	EXPECT_EQ(waitpid(pid, &status, WNOHANG), 0);
 	lock = none;
 	EXPECT_EQ(fcntl(fd, F_SETLK, &lock), 0);
@@ -135,13 +133,11 @@ TEST(a_deadlock_of_file_locks_is_refused)
 	int fd = temporary(path, sizeof(path)), p[2], status;
 	struct flock a = { .l_type = F_WRLCK, .l_start = 0, .l_len = 1 };
 	struct flock b = { .l_type = F_WRLCK, .l_start = 1, .l_len = 1 };
-	pthread_t t;
 	pid_t pid;
 	char c;
 
 	unlink(path);
-	EXPECT_EQ(pthread_create(&t, NULL, counts, NULL), 0);
-	EXPECT_EQ(pthread_join(t, NULL), 0);
+	on_thread(counts, NULL);
 	EXPECT_EQ(pipe(p), 0);
 	EXPECT_EQ(fcntl(fd, F_SETLK, &a), 0);
 	pid = fork();
@@ -189,10 +185,8 @@ TEST(blocks_appended_by_many_are_whole)
 
 	close(temporary(path, sizeof(path)));
 	shared = open(path, O_RDWR | O_APPEND);
-	for (long i = 0; i < WRITERS; i++)
-		EXPECT_EQ(pthread_create(&t[i], NULL, appends, (void *)i), 0);
-	for (int i = 0; i < WRITERS; i++)
-		EXPECT_EQ(pthread_join(t[i], NULL), 0);
+	start_numbered(t, WRITERS, appends);
+	join(t, WRITERS);
 	EXPECT_EQ(lseek(shared, 0, SEEK_SET), 0);
 	for (int i = 0; i < WRITERS * BLOCKS_EACH; i++) {
 		EXPECT_EQ(read(shared, block, BLOCK), BLOCK);
@@ -229,10 +223,8 @@ TEST(readers_of_one_description_share_its_position)
 	for (int i = 0; i < 1000; i++)
 		EXPECT_EQ(write(shared, &i, sizeof(i)), sizeof(i));
 	EXPECT_EQ(lseek(shared, 0, SEEK_SET), 0);
-	for (int i = 0; i < 4; i++)
-		EXPECT_EQ(pthread_create(&t[i], NULL, reads_on, NULL), 0);
-	for (int i = 0; i < 4; i++)
-		EXPECT_EQ(pthread_join(t[i], NULL), 0);
+	start(t, 4, reads_on, NULL);
+	join(t, 4);
 	for (int i = 0; i < 1000; i++)
 		EXPECT_EQ(taken[i], 1);
 	EXPECT_EQ(lseek(shared, 0, SEEK_CUR), 1000 * sizeof(int));
@@ -300,11 +292,7 @@ static void *keeps_positions(void *arg)
 
 TEST(files_keep_their_positions_and_sizes)
 {
-	pthread_t t;
-
-	keeps_positions(NULL);
-	EXPECT_EQ(pthread_create(&t, NULL, keeps_positions, NULL), 0);
-	EXPECT_EQ(pthread_join(t, NULL), 0);
+	twice(keeps_positions);
 }
 
 /* ---- calls of no descriptor, calls of no number ---- */
@@ -343,9 +331,5 @@ static void *calls_by_number(void *arg)
 
 TEST(calls_by_number_are_the_kernel_s)
 {
-	pthread_t t;
-
-	calls_by_number(NULL);
-	EXPECT_EQ(pthread_create(&t, NULL, calls_by_number, NULL), 0);
-	EXPECT_EQ(pthread_join(t, NULL), 0);
+	twice(calls_by_number);
 }

@@ -167,7 +167,7 @@ static void *receives_numbers(void *arg)
 		if (m.n < 0)
 			return arg;
 		atomic_fetch_add(&sum, m.n);
-		atomic_fetch_add(&returned, 1);
+		tick(&returned);
 	}
 }
 
@@ -183,8 +183,7 @@ TEST(each_message_is_one_receiver_s_and_the_end_of_a_queue_everybody_s)
 	int s = set_new(1);
 
 	shared = queue_new();
-	for (int i = 0; i < 4; i++)
-		EXPECT_EQ(pthread_create(&threads[i], NULL, receives_numbers, NULL), 0);
+	start(threads, 4, receives_numbers, NULL);
 	for (m.n = 1; m.n <= 100; m.n++) {
 		EXPECT_EQ(msgsnd(shared, &m, sizeof(m.n), 0), 0);
 		if (m.n % 25 == 0)
@@ -194,8 +193,7 @@ TEST(each_message_is_one_receiver_s_and_the_end_of_a_queue_everybody_s)
 	m.n = -1;
 	for (int i = 0; i < 4; i++)
 		EXPECT_EQ(msgsnd(shared, &m, sizeof(m.n), 0), 0);
-	for (int i = 0; i < 4; i++)
-		EXPECT_EQ(pthread_join(threads[i], NULL), 0);
+	join(threads, 4);
 	FAILS(msgrcv(shared, &m, sizeof(m.n), 0, IPC_NOWAIT), ENOMSG);
 	long long since = now_ms();
 	FAILS(semtimedop(s, &op, 1, &t), EAGAIN);
@@ -214,7 +212,7 @@ static void *waits_for_its_end(void *arg)
 	struct sembuf op = { .sem_op = -1 };
 	struct message m;
 
-	atomic_fetch_add(&entered, 1);
+	tick(&entered);
 	if (arg)
 		FAILS(semop(*(int *)arg, &op, 1), EIDRM);
 	else
@@ -231,11 +229,9 @@ TEST(who_waits_for_what_is_removed_is_told)
 	for (int i = 0; i < 4; i++)
 		EXPECT_EQ(pthread_create(&t[i], NULL, waits_for_its_end, i % 2 ? &s : NULL), 0);
 	await(&entered, 4);
-	for (int i = 0; i < 60; i++)
-		nap();
+	settle();
 	remove_all();
-	for (int i = 0; i < 4; i++)
-		EXPECT_EQ(pthread_join(t[i], NULL), 0);
+	join(t, 4);
 }
 
 /* ---- POSIX message queues ---- */
@@ -282,18 +278,9 @@ static long in_mq_receive(struct wait *w)
 	return r;
 }
 
-static struct timespec in_20_s(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	t.tv_sec += 20;
-	return t;
-}
-
 static long in_mq_timedreceive(struct wait *w)
 {
-	struct timespec t = in_20_s();
+	struct timespec t = in_ms(CLOCK_REALTIME, 20000);
 	char buf[8];
 
 	return mq_timedreceive(w->more, buf, sizeof(buf), NULL, &t);
@@ -306,7 +293,7 @@ static long in_mq_send(struct wait *w)
 
 static long in_mq_timedsend(struct wait *w)
 {
-	struct timespec t = in_20_s();
+	struct timespec t = in_ms(CLOCK_REALTIME, 20000);
 
 	return mq_timedsend(w->more, "xyz", 4, 1, &t);
 }
@@ -337,10 +324,7 @@ static void *waits_for_a_while(void *arg)
 	long long since;
 
 	opens_mq(&w);
-	clock_gettime(CLOCK_REALTIME, &t);
-	t.tv_nsec += 20 * MS;
-	t.tv_sec += t.tv_nsec / 1000000000;
-	t.tv_nsec %= 1000000000;
+	t = in_ms(CLOCK_REALTIME, 20);
 	since = now_ms();
 	FAILS(mq_timedreceive(w.more, buf, sizeof(buf), NULL, &t), ETIMEDOUT);
 	EXPECT(took(since, 15));
@@ -355,11 +339,7 @@ static void *waits_for_a_while(void *arg)
 
 TEST(a_timed_receive_is_over_after_its_time)
 {
-	pthread_t t;
-
-	waits_for_a_while(NULL);
-	EXPECT_EQ(pthread_create(&t, NULL, waits_for_a_while, NULL), 0);
-	EXPECT_EQ(pthread_join(t, NULL), 0);
+	twice(waits_for_a_while);
 }
 
 /* ---- asynchronous I/O: glibc's threads do it ---- */
@@ -381,11 +361,6 @@ static void opens_aio(struct wait *w)
 	EXPECT_EQ(aio_read(&a->cb), 0);
 }
 
-static void feeds(struct wait *w)
-{
-	EXPECT_EQ(write(w->fd[1], "x", 1), 1);
-}
-
 static long in_aio_suspend(struct wait *w)
 {
 	struct aio *a = w->own;
@@ -401,7 +376,7 @@ static long in_aio_suspend(struct wait *w)
 }
 
 /* signal(7) has it otherwise, but glibc's waits on a futex without a time limit, which go on. */
-BLOCKS(aio_suspend, .open = opens_aio, .block = in_aio_suspend, .release = feeds, .wants = 0,
+BLOCKS(aio_suspend, .open = opens_aio, .block = in_aio_suspend, .release = feeds_pipe, .wants = 0,
        .how = RESTARTS | LIBRARY)
 
 static void *reads_and_writes(void *arg)
@@ -456,15 +431,13 @@ TEST(asynchronous_reads_and_writes_are_done_and_waited_for)
 	pthread_t t[3];
 
 	reads_and_writes(NULL);
-	for (int i = 0; i < 3; i++)
-		EXPECT_EQ(pthread_create(&t[i], NULL, reads_and_writes, NULL), 0);
-	for (int i = 0; i < 3; i++)
-		EXPECT_EQ(pthread_join(t[i], NULL), 0);
+	start(t, 3, reads_and_writes, NULL);
+	join(t, 3);
 }
 
 static void notified(union sigval value)
 {
-	atomic_fetch_add((_Atomic int *)value.sival_ptr, 1);
+	tick(value.sival_ptr);
 }
 
 TEST(the_end_of_asynchronous_io_is_told_in_a_thread)
@@ -481,7 +454,7 @@ TEST(the_end_of_asynchronous_io_is_told_in_a_thread)
 	a.cb.aio_sigevent.sigev_value.sival_ptr = &handled;
 	EXPECT_EQ(aio_read(&a.cb), 0);
 	settle();
-	EXPECT_EQ(handled, 0);
+	EXPECT_EQ(handled.n, 0);
 	EXPECT_EQ(write(p[1], "x", 1), 1);
 	await(&handled, 1);
 	EXPECT_EQ(aio_error(&a.cb), 0);
@@ -511,8 +484,6 @@ TEST(several_threads_look_up_localhost)
 {
 	pthread_t t[6];
 
-	for (int i = 0; i < 6; i++)
-		EXPECT_EQ(pthread_create(&t[i], NULL, looks_up, NULL), 0);
-	for (int i = 0; i < 6; i++)
-		EXPECT_EQ(pthread_join(t[i], NULL), 0);
+	start(t, 6, looks_up, NULL);
+	join(t, 6);
 }

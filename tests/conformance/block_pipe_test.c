@@ -10,29 +10,6 @@
 
 /* ---- each call ---- */
 
-static void opens_pipe(struct wait *w)
-{
-	EXPECT_EQ(pipe(w->fd), 0);
-}
-
-static void feeds(struct wait *w)
-{
-	EXPECT_EQ(write(w->fd[1], "x", 1), 1);
-}
-
-/* Of one page, so that it is full soon and holds nothing half. */
-static void opens_full_pipe(struct wait *w)
-{
-	EXPECT_EQ(pipe(w->fd), 0);
-	EXPECT_EQ(fcntl(w->fd[1], F_SETPIPE_SZ, 4096), 4096);
-	EXPECT_EQ(fill(w->fd[1]), 4096);
-}
-
-static void drains(struct wait *w)
-{
-	EXPECT(drain(w->fd[0]) >= 4096);
-}
-
 static long reads(struct wait *w)
 {
 	char c[16] = "";
@@ -67,13 +44,13 @@ static long reads_vector_anywhere(struct wait *w)
 	return preadv2(w->fd[0], v, 2, -1, 0);
 }
 
-BLOCKS(read, .open = opens_pipe, .block = reads, .release = feeds, .wants = 1, .how = RESTARTS)
-BLOCKS_UNCANCELLED(SYS_read_, .open = opens_pipe, .block = reads_by_number, .release = feeds,
+BLOCKS(read, .open = opens_pipe, .block = reads, .release = feeds_pipe, .wants = 1, .how = RESTARTS)
+BLOCKS_UNCANCELLED(SYS_read_, .open = opens_pipe, .block = reads_by_number, .release = feeds_pipe,
 		   .wants = 1, .how = RESTARTS)
-BLOCKS(readv, .open = opens_pipe, .block = reads_vector, .release = feeds, .wants = 1,
+BLOCKS(readv, .open = opens_pipe, .block = reads_vector, .release = feeds_pipe, .wants = 1,
        .how = RESTARTS)
-BLOCKS(preadv2, .open = opens_pipe, .block = reads_vector_anywhere, .release = feeds, .wants = 1,
-       .how = RESTARTS)
+BLOCKS(preadv2, .open = opens_pipe, .block = reads_vector_anywhere, .release = feeds_pipe,
+       .wants = 1, .how = RESTARTS)
 
 static long writes(struct wait *w)
 {
@@ -99,13 +76,13 @@ static long writes_vector_anywhere(struct wait *w)
 	return pwritev2(w->fd[1], v, 2, -1, 0);
 }
 
-BLOCKS(write, .open = opens_full_pipe, .block = writes, .release = drains, .wants = 1,
+BLOCKS(write, .open = opens_full_pipe, .block = writes, .release = drains_pipe, .wants = 1,
        .how = RESTARTS)
 BLOCKS_UNCANCELLED(SYS_write_, .open = opens_full_pipe, .block = writes_by_number,
-		   .release = drains, .wants = 1, .how = RESTARTS)
-BLOCKS(writev, .open = opens_full_pipe, .block = writes_vector, .release = drains, .wants = 3,
+		   .release = drains_pipe, .wants = 1, .how = RESTARTS)
+BLOCKS(writev, .open = opens_full_pipe, .block = writes_vector, .release = drains_pipe, .wants = 3,
        .how = RESTARTS)
-BLOCKS(pwritev2, .open = opens_full_pipe, .block = writes_vector_anywhere, .release = drains,
+BLOCKS(pwritev2, .open = opens_full_pipe, .block = writes_vector_anywhere, .release = drains_pipe,
        .wants = 3, .how = RESTARTS)
 
 /* The other end of a splice, a tee: a pipe of its own with one byte in it. */
@@ -172,18 +149,18 @@ static long sends_file(struct wait *w)
 	return sendfile(w->fd[1], w->more, NULL, 4);
 }
 
-BLOCKS(splice_to_a_pipe, .open = opens_full_and_other, .block = splices_out, .release = drains,
+BLOCKS(splice_to_a_pipe, .open = opens_full_and_other, .block = splices_out, .release = drains_pipe,
        .wants = 1, .how = RESTARTS)
-BLOCKS(splice_from_a_pipe, .open = opens_empty_and_other, .block = splices_in, .release = feeds,
+BLOCKS(splice_from_a_pipe, .open = opens_empty_and_other, .block = splices_in,
+       .release = feeds_pipe, .wants = 1, .how = RESTARTS)
+BLOCKS(tee_to_a_pipe, .open = opens_full_and_other, .block = tees_out, .release = drains_pipe,
        .wants = 1, .how = RESTARTS)
-BLOCKS(tee_to_a_pipe, .open = opens_full_and_other, .block = tees_out, .release = drains,
+BLOCKS(tee_from_a_pipe, .open = opens_empty_and_other, .block = tees_in, .release = feeds_pipe,
        .wants = 1, .how = RESTARTS)
-BLOCKS(tee_from_a_pipe, .open = opens_empty_and_other, .block = tees_in, .release = feeds,
-       .wants = 1, .how = RESTARTS)
-BLOCKS(vmsplice, .open = opens_full_pipe, .block = splices_memory, .release = drains, .wants = 10,
-       .how = RESTARTS)
-BLOCKS_UNCANCELLED(sendfile, .open = opens_full_and_file, .block = sends_file, .release = drains,
-		   .wants = 4, .how = RESTARTS)
+BLOCKS(vmsplice, .open = opens_full_pipe, .block = splices_memory, .release = drains_pipe,
+       .wants = 10, .how = RESTARTS)
+BLOCKS_UNCANCELLED(sendfile, .open = opens_full_and_file, .block = sends_file,
+		   .release = drains_pipe, .wants = 4, .how = RESTARTS)
 
 /* ---- FIFOs: their open blocks too ---- */
 
@@ -209,8 +186,7 @@ static void opens_for_both(struct wait *w)
 {
 	w->more = open(w->path, O_RDWR);
 	EXPECT(w->more >= 0);
-	while (!w->returned)
-		nap();
+	await(&w->returned, 1);
 	unlink(w->path);
 }
 
@@ -227,7 +203,7 @@ static void opens_fifo(struct wait *w)
 	unlink(w->path);
 }
 
-BLOCKS(read_of_a_fifo, .open = opens_fifo, .block = reads, .release = feeds, .wants = 1,
+BLOCKS(read_of_a_fifo, .open = opens_fifo, .block = reads, .release = feeds_pipe, .wants = 1,
        .how = RESTARTS)
 
 static void *opens_and_counts(void *arg)
@@ -236,7 +212,7 @@ static void *opens_and_counts(void *arg)
 	int fd = open(arg, O_RDONLY);
 
 	EXPECT(fd >= 0);
-	atomic_fetch_add(&entered, 1);
+	tick(&entered);
 	/* The other's end is this one's end of file. */
 	EXPECT_EQ(read(fd, buf, sizeof(buf)), 3);
 	EXPECT_EQ(read(fd, buf, sizeof(buf)), 0);
@@ -327,29 +303,25 @@ static void *writes_a_mib_interrupted(void *arg)
 	long r = write(ends[1], sent, MIB);
 
 	EXPECT(r > 0 && r <= MIB);
-	atomic_store((_Atomic long *)arg, r);
+	tick(&returned);
+	*(long *)arg = r;
 	return NULL;
 }
 
 /* A handler without SA_RESTART ends a write that has begun with what went in so far. */
 TEST(an_interrupted_write_says_how_much_it_wrote)
 {
-	_Atomic long r = 0;
-	long before;
+	long before = 0;
 	pthread_t t;
 
 	fill_pattern();
 	handle(SIGUSR1, 0);
 	EXPECT_EQ(pipe(ends), 0);
-	EXPECT_EQ(pthread_create(&t, NULL, writes_a_mib_interrupted, &r), 0);
+	EXPECT_EQ(pthread_create(&t, NULL, writes_a_mib_interrupted, &before), 0);
 	/* Once something is in, a handler cannot come too early. */
 	read_all(ends[0], got, 1);
-	while (r == 0) {
-		EXPECT_EQ(pthread_kill(t, SIGUSR1), 0);
-		nap();
-	}
+	interrupt(t, SIGUSR1, &returned, 1);
 	EXPECT_EQ(pthread_join(t, NULL), 0);
-	before = r;
 	EXPECT(before < MIB);
 	EXPECT_EQ(close(ends[1]), 0);
 	read_all(ends[0], got + 1, (size_t)before - 1);
@@ -385,8 +357,7 @@ TEST(writes_up_to_PIPE_BUF_are_not_mixed)
 
 	EXPECT(sizeof(r) <= PIPE_BUF);
 	EXPECT_EQ(pipe(ends), 0);
-	for (long i = 0; i < WRITERS; i++)
-		EXPECT_EQ(pthread_create(&t[i], NULL, writes_records, (void *)i), 0);
+	start_numbered(t, WRITERS, writes_records);
 	for (int i = 0; i < WRITERS * RECORDS; i++) {
 		read_all(ends[0], &r, sizeof(r));
 		EXPECT(r.writer >= 0 && r.writer < WRITERS);
@@ -394,13 +365,13 @@ TEST(writes_up_to_PIPE_BUF_are_not_mixed)
 		for (size_t k = 0; k < sizeof(r.fill); k++)
 			EXPECT_EQ(r.fill[k], 'a' + r.writer);
 	}
-	for (int i = 0; i < WRITERS; i++)
-		EXPECT_EQ(pthread_join(t[i], NULL), 0);
+	join(t, WRITERS);
 	EXPECT_EQ(close(ends[1]), 0);
 	EXPECT_EQ(read(ends[0], &r, sizeof(r)), 0);
 }
 
-static _Atomic int taken[256], alltaken;
+static _Atomic int taken[256];
+static struct event alltaken;
 
 static void *reads_one_each(void *arg)
 {
@@ -412,7 +383,7 @@ static void *reads_one_each(void *arg)
 			return arg;
 		EXPECT_EQ(r, 1);
 		atomic_fetch_add(&taken[c], 1);
-		atomic_fetch_add(&alltaken, 1);
+		tick(&alltaken);
 	}
 }
 
@@ -421,8 +392,7 @@ TEST(of_many_readers_each_byte_goes_to_one_and_all_see_the_end)
 	pthread_t t[WAITERS];
 
 	EXPECT_EQ(pipe(ends), 0);
-	for (int i = 0; i < WAITERS; i++)
-		EXPECT_EQ(pthread_create(&t[i], NULL, reads_one_each, NULL), 0);
+	start(t, WAITERS, reads_one_each, NULL);
 	for (int i = 0; i < 256 * 4; i++) {
 		unsigned char c = (unsigned char)i;
 		EXPECT_EQ(write(ends[1], &c, 1), 1);
@@ -430,15 +400,14 @@ TEST(of_many_readers_each_byte_goes_to_one_and_all_see_the_end)
 			await(&alltaken, i + 1);
 	}
 	EXPECT_EQ(close(ends[1]), 0);
-	for (int i = 0; i < WAITERS; i++)
-		EXPECT_EQ(pthread_join(t[i], NULL), 0);
+	join(t, WAITERS);
 	for (int i = 0; i < 256; i++)
 		EXPECT_EQ(taken[i], 4);
 }
 
 static void *writes_until_broken(void *arg)
 {
-	atomic_fetch_add(&entered, 1);
+	tick(&entered);
 	FAILS(write(ends[1], "12", 2), EPIPE);
 	return arg;
 }
@@ -450,15 +419,13 @@ TEST(a_writer_whose_readers_go_away_gets_EPIPE_and_SIGPIPE)
 	handle(SIGPIPE, SA_RESTART);
 	EXPECT_EQ(pipe(ends), 0);
 	fill(ends[1]);
-	for (int i = 0; i < 4; i++)
-		EXPECT_EQ(pthread_create(&t[i], NULL, writes_until_broken, NULL), 0);
+	start(t, 4, writes_until_broken, NULL);
 	await(&entered, 4);
 	settle();
-	EXPECT_EQ(handled, 0);
+	EXPECT_EQ(handled.n, 0);
 	EXPECT_EQ(close(ends[0]), 0);
-	for (int i = 0; i < 4; i++)
-		EXPECT_EQ(pthread_join(t[i], NULL), 0);
-	EXPECT_EQ(handled, 4);
+	join(t, 4);
+	EXPECT_EQ(handled.n, 4);
 	signal(SIGPIPE, SIG_IGN);
 	FAILS(write(ends[1], "x", 1), EPIPE);
 }
@@ -475,11 +442,9 @@ TEST(SIGPIPE_ends_the_process)
 	pid_t pid = fork();
 
 	if (pid == 0) {
-		pthread_t t;
 		EXPECT_EQ(pipe(ends), 0);
 		close(ends[0]);
-		EXPECT_EQ(pthread_create(&t, NULL, dies_of_sigpipe, NULL), 0);
-		pthread_join(t, NULL);
+		on_thread(dies_of_sigpipe, NULL);
 		_exit(0);
 	}
 	EXPECT_EQ(waitpid(pid, &status, 0), pid);
@@ -540,11 +505,7 @@ static void *does_not_wait(void *arg)
 
 TEST(nothing_to_do_and_not_now_come_back_at_once)
 {
-	pthread_t t;
-
-	does_not_wait(NULL);
-	EXPECT_EQ(pthread_create(&t, NULL, does_not_wait, NULL), 0);
-	EXPECT_EQ(pthread_join(t, NULL), 0);
+	twice(does_not_wait);
 }
 
 /* The flag is looked at when a call begins: one that is blocked stays so. */
@@ -552,7 +513,7 @@ static void *reads_blocking(void *arg)
 {
 	char c;
 
-	atomic_fetch_add(&entered, 1);
+	tick(&entered);
 	EXPECT_EQ(read(ends[0], &c, 1), 1);
 	return arg;
 }
@@ -565,8 +526,7 @@ TEST(a_read_that_blocks_is_not_ended_by_O_NONBLOCK_before_data_come)
 	EXPECT_EQ(pipe(ends), 0);
 	EXPECT_EQ(pthread_create(&t, NULL, reads_blocking, NULL), 0);
 	await(&entered, 1);
-	for (int i = 0; i < 30; i++)
-		nap();
+	settle();
 	nonblocking(ends[0], true);
 	FAILS(read(ends[0], &c, 1), EAGAIN);
 	EXPECT_EQ(write(ends[1], "x", 1), 1);

@@ -9,31 +9,9 @@ static int ends[2];
 
 /* ---- each call, on several kinds of descriptors ---- */
 
-static void opens_pipe(struct wait *w)
-{
-	EXPECT_EQ(pipe(w->fd), 0);
-}
-
 static void opens_socket(struct wait *w)
 {
 	EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, w->fd), 0);
-}
-
-static void opens_full_pipe(struct wait *w)
-{
-	EXPECT_EQ(pipe(w->fd), 0);
-	EXPECT_EQ(fcntl(w->fd[1], F_SETPIPE_SZ, 4096), 4096);
-	fill(w->fd[1]);
-}
-
-static void feeds(struct wait *w)
-{
-	EXPECT_EQ(write(w->fd[1], "x", 1), 1);
-}
-
-static void drains(struct wait *w)
-{
-	EXPECT(drain(w->fd[0]) > 0);
 }
 
 static long in_poll(struct wait *w)
@@ -113,37 +91,20 @@ static long by_number(struct wait *w)
 	return syscall(SYS_poll, &p, 1, -1);
 }
 
-BLOCKS(poll_pipe, .open = opens_pipe, .block = in_poll, .release = feeds, .wants = 1)
-BLOCKS(poll_socket, .open = opens_socket, .block = in_poll, .release = feeds, .wants = 1)
-BLOCKS(poll_full_pipe, .open = opens_full_pipe, .block = in_poll_out, .release = drains, .wants = 1)
-BLOCKS(ppoll_pipe, .open = opens_pipe, .block = in_ppoll, .release = feeds, .wants = 1)
-BLOCKS(select_pipe, .open = opens_pipe, .block = in_select, .release = feeds, .wants = 1)
-BLOCKS(select_socket, .open = opens_socket, .block = in_select, .release = feeds, .wants = 1)
-BLOCKS(select_full_pipe, .open = opens_full_pipe, .block = in_select_out, .release = drains,
+BLOCKS(poll_pipe, .open = opens_pipe, .block = in_poll, .release = feeds_pipe, .wants = 1)
+BLOCKS(poll_socket, .open = opens_socket, .block = in_poll, .release = feeds_pipe, .wants = 1)
+BLOCKS(poll_full_pipe, .open = opens_full_pipe, .block = in_poll_out, .release = drains_pipe,
        .wants = 1)
-BLOCKS(pselect_pipe, .open = opens_pipe, .block = in_pselect, .release = feeds, .wants = 1)
-BLOCKS_UNCANCELLED(SYS_poll_, .open = opens_pipe, .block = by_number, .release = feeds, .wants = 1)
+BLOCKS(ppoll_pipe, .open = opens_pipe, .block = in_ppoll, .release = feeds_pipe, .wants = 1)
+BLOCKS(select_pipe, .open = opens_pipe, .block = in_select, .release = feeds_pipe, .wants = 1)
+BLOCKS(select_socket, .open = opens_socket, .block = in_select, .release = feeds_pipe, .wants = 1)
+BLOCKS(select_full_pipe, .open = opens_full_pipe, .block = in_select_out, .release = drains_pipe,
+       .wants = 1)
+BLOCKS(pselect_pipe, .open = opens_pipe, .block = in_pselect, .release = feeds_pipe, .wants = 1)
+BLOCKS_UNCANCELLED(SYS_poll_, .open = opens_pipe, .block = by_number, .release = feeds_pipe,
+		   .wants = 1)
 
 /* ---- times ---- */
-
-static void in_threads(void *(*fn)(void *))
-{
-	pthread_t t[3];
-
-	fn(NULL);
-	for (int i = 0; i < 3; i++)
-		EXPECT_EQ(pthread_create(&t[i], NULL, fn, NULL), 0);
-	fn(NULL);
-	for (int i = 0; i < 3; i++)
-		EXPECT_EQ(pthread_join(t[i], NULL), 0);
-}
-
-#define TAKES(ms, call)                                                                            \
-	do {                                                                                       \
-		long long takes_since = now_ms();                                                  \
-		call;                                                                              \
-		EXPECT(took(takes_since, (ms)-1));                                                 \
-	} while (0)
 
 static void *waits_in_vain(void *arg)
 {
@@ -194,7 +155,7 @@ static void *waits_in_vain(void *arg)
 
 TEST(a_wait_is_as_long_as_asked_for)
 {
-	in_threads(waits_in_vain);
+	in_threads(3, waits_in_vain);
 }
 
 static void *selects_some_time(void *arg)
@@ -205,7 +166,7 @@ static void *selects_some_time(void *arg)
 
 	FD_ZERO(&r);
 	FD_SET(ends[0], &r);
-	atomic_fetch_add(&entered, 1);
+	tick(&entered);
 	EXPECT_EQ(select(ends[0] + 1, &r, NULL, NULL, &t), 1);
 	long long spent = now_ms() - since, left = t.tv_sec * 1000 + t.tv_usec / 1000;
 	EXPECT(left <= 20000 - 25 && left + spent >= 20000 - 1000 && left + spent <= 20000 + 1000);
@@ -219,8 +180,8 @@ TEST(select_says_what_is_left_of_its_time)
 	EXPECT_EQ(pipe(ends), 0);
 	EXPECT_EQ(pthread_create(&t, NULL, selects_some_time, NULL), 0);
 	await(&entered, 1);
-	for (long long since = now_ms(); now_ms() < since + 40;)
-		nap();
+	/* What is left is less by this time. */
+	usleep(40000);
 	EXPECT_EQ(write(ends[1], "x", 1), 1);
 	EXPECT_EQ(pthread_join(t, NULL), 0);
 }
@@ -242,8 +203,7 @@ TEST(many_wait_for_as_many_times_each)
 	EXPECT_EQ(pipe(ends), 0);
 	for (long i = 0; i < 40; i++)
 		EXPECT_EQ(pthread_create(&t[i], NULL, polls_for_a_time, (void *)(i * 3 + 1)), 0);
-	for (int i = 0; i < 40; i++)
-		EXPECT_EQ(pthread_join(t[i], NULL), 0);
+	join(t, 40);
 }
 
 /* ---- what is refused ---- */
@@ -314,11 +274,7 @@ static void *is_refused(void *arg)
 /* Not at the same time in several: descriptors are closed and looked for. */
 TEST(bad_arguments_and_descriptors_are_told)
 {
-	pthread_t t;
-
-	is_refused(NULL);
-	EXPECT_EQ(pthread_create(&t, NULL, is_refused, NULL), 0);
-	EXPECT_EQ(pthread_join(t, NULL), 0);
+	twice(is_refused);
 }
 
 static void *selects_high(void *arg)
@@ -353,11 +309,7 @@ static void *selects_high(void *arg)
 
 TEST(select_takes_sets_larger_than_its_type)
 {
-	pthread_t t;
-
-	selects_high(NULL);
-	EXPECT_EQ(pthread_create(&t, NULL, selects_high, NULL), 0);
-	EXPECT_EQ(pthread_join(t, NULL), 0);
+	twice(selects_high);
 }
 
 /* ---- many ---- */
@@ -384,7 +336,7 @@ static void *polls_many(void *arg)
 		EXPECT_EQ(n, r);
 		seen += r;
 	}
-	atomic_fetch_add(&returned, 1);
+	tick(&returned);
 	return arg;
 }
 
@@ -398,16 +350,14 @@ TEST(many_poll_the_same_many)
 	EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
 	for (int i = 0; i < MANY; i++)
 		EXPECT_EQ(pipe(many[i]), 0);
-	for (int i = 0; i < 6; i++)
-		EXPECT_EQ(pthread_create(&t[i], NULL, polls_many, NULL), 0);
+	start(t, 6, polls_many, NULL);
 	for (int i = 0; i < MANY; i++) {
 		EXPECT_EQ(write(many[i * 7 % MANY][1], "x", 1), 1);
 		if (i % 50 == 0)
-			nap();
+			settle();
 	}
-	for (int i = 0; i < 6; i++)
-		EXPECT_EQ(pthread_join(t[i], NULL), 0);
-	EXPECT_EQ(returned, 6);
+	join(t, 6);
+	EXPECT_EQ(returned.n, 6);
 }
 
 static void *selects_many(void *arg)
@@ -442,15 +392,13 @@ TEST(many_select_the_same_many)
 
 	for (int i = 0; i < 100; i++)
 		EXPECT_EQ(pipe(many[i]), 0);
-	for (int i = 0; i < 6; i++)
-		EXPECT_EQ(pthread_create(&t[i], NULL, selects_many, NULL), 0);
+	start(t, 6, selects_many, NULL);
 	for (int i = 0; i < 100; i++) {
 		EXPECT_EQ(write(many[i * 7 % 100][1], "x", 1), 1);
 		if (i % 20 == 0)
-			nap();
+			settle();
 	}
-	for (int i = 0; i < 6; i++)
-		EXPECT_EQ(pthread_join(t[i], NULL), 0);
+	join(t, 6);
 }
 
 /* The same descriptor for reading and writing, and twice: each entry has its own answer. */
@@ -461,7 +409,7 @@ static void *polls_twice(void *arg)
 			       { .fd = ends[0], .events = POLLIN | POLLRDNORM },
 			       { .fd = ends[1], .events = POLLIN } };
 
-	atomic_fetch_add(&entered, 1);
+	tick(&entered);
 	EXPECT_EQ(poll(p, 4, -1), 3);
 	EXPECT_EQ(p[0].revents, POLLIN);
 	EXPECT_EQ(p[1].revents, POLLIN);
@@ -499,26 +447,26 @@ static void *waits_unblocked(void *arg)
 	EXPECT_EQ(pthread_sigmask(SIG_BLOCK, &usr, NULL), 0);
 	/* One that is pending is taken at once. */
 	EXPECT_EQ(pthread_kill(pthread_self(), SIGUSR1), 0);
-	EXPECT_EQ(handled, 0);
+	EXPECT_EQ(handled.n, 0);
 	FAILS(ppoll(&p, 1, NULL, &none), EINTR);
-	EXPECT_EQ(handled, 1);
+	EXPECT_EQ(handled.n, 1);
 	EXPECT_EQ(pthread_kill(pthread_self(), SIGUSR1), 0);
 	FD_ZERO(&r);
 	FD_SET(ends[0], &r);
 	FAILS(pselect(ends[0] + 1, &r, NULL, NULL, NULL, &none), EINTR);
-	EXPECT_EQ(handled, 2);
-	atomic_fetch_add(&entered, 1);
+	EXPECT_EQ(handled.n, 2);
+	tick(&entered);
 	FAILS(ppoll(&p, 1, NULL, &none), EINTR);
-	EXPECT_EQ(handled, 3);
-	atomic_fetch_add(&entered, 1);
+	EXPECT_EQ(handled.n, 3);
+	tick(&entered);
 	FAILS(pselect(ends[0] + 1, &r, NULL, NULL, NULL, &none), EINTR);
-	EXPECT_EQ(handled, 4);
+	EXPECT_EQ(handled.n, 4);
 	EXPECT_EQ(pthread_sigmask(SIG_SETMASK, NULL, &old), 0);
 	EXPECT(sigismember(&old, SIGUSR1));
-	atomic_fetch_add(&entered, 1);
+	tick(&entered);
 	/* And one that stays blocked does not interrupt. */
 	EXPECT_EQ(poll(&p, 1, -1), 1);
-	EXPECT_EQ(handled, 4);
+	EXPECT_EQ(handled.n, 4);
 	return arg;
 }
 

@@ -85,6 +85,7 @@ BLOCKS_UNCANCELLED(SYS_wait4_, .open = opens_child, .block = by_number, .release
 		   .wants = 1, .how = RESTARTS)
 
 static _Atomic int reaped, statuses;
+static int gate[2];
 
 static void *waits_for_any(void *arg)
 {
@@ -108,13 +109,16 @@ static void *waits_for_any(void *arg)
 	return arg;
 }
 
-/* Children of the process are any thread's to wait for, whoever made them. */
+/* Children of the process are any thread's to wait for, whoever made them. Half of them end at
+ * once, half when they are told to. */
 static void *forks_some(void *arg)
 {
 	for (int i = 0; i < 6; i++) {
 		pid_t pid = fork();
 		if (pid == 0) {
-			nap();
+			char c;
+			if (i % 2)
+				read_all(gate[0], &c, 1);
 			_exit((int)(long)arg + i);
 		}
 		EXPECT(pid > 0);
@@ -125,21 +129,22 @@ static void *forks_some(void *arg)
 TEST(each_child_is_reaped_by_one_of_those_who_wait)
 {
 	pthread_t t[4], f[2];
-	pid_t first = fork();
+	pid_t first;
 
+	EXPECT_EQ(pipe(gate), 0);
+	first = fork();
 	/* One that lives until all wait, lest there be no child for a moment. */
 	if (first == 0) {
 		pause();
 		_exit(0);
 	}
-	for (int i = 0; i < 4; i++)
-		EXPECT_EQ(pthread_create(&t[i], NULL, waits_for_any, NULL), 0);
+	start(t, 4, waits_for_any, NULL);
 	for (long i = 0; i < 2; i++)
 		EXPECT_EQ(pthread_create(&f[i], NULL, forks_some, (void *)(i * 10)), 0);
-	for (int i = 0; i < 2; i++)
-		EXPECT_EQ(pthread_join(f[i], NULL), 0);
-	for (int i = 0; i < 4; i++)
-		EXPECT_EQ(pthread_join(t[i], NULL), 0);
+	join(f, 2);
+	settle();
+	EXPECT_EQ(write(gate[1], "666666", 6), 6);
+	join(t, 4);
 	EXPECT_EQ(reaped, 12);
 	EXPECT_EQ(statuses, 2 * 15 + 6 * 10);
 	EXPECT_EQ(kill(first, SIGKILL), 0);
@@ -204,7 +209,7 @@ static void *runs_commands(void *arg)
 	EXPECT_EQ(waitpid(pid, &status, 0), pid);
 	EXPECT_EQ(WEXITSTATUS(status), 9);
 	EXPECT_EQ(posix_spawn(&pid, "/nonexistent", NULL, NULL, argv, environ), ENOENT);
-	atomic_fetch_add(&returned, 1);
+	tick(&returned);
 	return arg;
 }
 
@@ -213,14 +218,12 @@ TEST(commands_run_from_several_threads_and_hold_up_nobody)
 	pthread_t t[4];
 	int rounds = 0;
 
-	for (int i = 0; i < 4; i++)
-		EXPECT_EQ(pthread_create(&t[i], NULL, runs_commands, NULL), 0);
-	for (; returned < 4; rounds++) {
+	start(t, 4, runs_commands, NULL);
+	do {
 		expect_progress();
-		settle();
-	}
-	for (int i = 0; i < 4; i++)
-		EXPECT_EQ(pthread_join(t[i], NULL), 0);
+		rounds++;
+	} while (!comes_within_us(&returned, 4, 5000));
+	join(t, 4);
 	EXPECT(rounds >= 2);
 }
 
@@ -234,7 +237,7 @@ TEST(a_command_is_run_without_the_mask_and_handlers_of_the_caller)
 	EXPECT_EQ(WTERMSIG(system("kill -INT $$; sleep 1")), SIGINT);
 	EXPECT_EQ(sigaction(SIGINT, NULL, &old), 0);
 	EXPECT(old.sa_handler == handles);
-	EXPECT_EQ(handled, 0);
+	EXPECT_EQ(handled.n, 0);
 	EXPECT_EQ(pthread_join(t, NULL), 0);
 }
 
@@ -328,10 +331,7 @@ static void handles_and_interrupts(struct wait *w)
 
 static void interrupts(struct wait *w)
 {
-	while (!w->returned) {
-		EXPECT_EQ(pthread_kill(w->thread, SIGUSR1), 0);
-		nap();
-	}
+	interrupt(w->thread, SIGUSR1, &w->returned, 1);
 }
 
 BLOCKS(pause, .open = handles_and_interrupts, .block = in_pause, .release = interrupts,
@@ -357,7 +357,7 @@ static void *takes_signals(void *arg)
 		EXPECT_EQ(r, SIGRTMIN + 3);
 		EXPECT_EQ(info.si_code, SI_QUEUE);
 		atomic_fetch_add(&got[info.si_int], 1);
-		atomic_fetch_add(&returned, 1);
+		tick(&returned);
 	}
 }
 
@@ -367,8 +367,7 @@ TEST(each_queued_signal_is_one_waiter_s)
 	sigset_t set;
 
 	block_two(&set);
-	for (int i = 0; i < 4; i++)
-		EXPECT_EQ(pthread_create(&t[i], NULL, takes_signals, NULL), 0);
+	start(t, 4, takes_signals, NULL);
 	for (int i = 0; i < 64; i++) {
 		union sigval v = { .sival_int = i };
 		EXPECT_EQ(sigqueue(getpid(), SIGRTMIN + 3, v), 0);
@@ -380,8 +379,7 @@ TEST(each_queued_signal_is_one_waiter_s)
 		EXPECT_EQ(got[i], 1);
 	for (int i = 0; i < 4; i++)
 		EXPECT_EQ(pthread_kill(t[i], SIGUSR2), 0);
-	for (int i = 0; i < 4; i++)
-		EXPECT_EQ(pthread_join(t[i], NULL), 0);
+	join(t, 4);
 }
 
 static void *waits_for_a_while(void *arg)
@@ -407,10 +405,8 @@ TEST(sigtimedwait_is_over_after_its_time)
 	pthread_t t[3];
 
 	waits_for_a_while(NULL);
-	for (int i = 0; i < 3; i++)
-		EXPECT_EQ(pthread_create(&t[i], NULL, waits_for_a_while, NULL), 0);
-	for (int i = 0; i < 3; i++)
-		EXPECT_EQ(pthread_join(t[i], NULL), 0);
+	start(t, 3, waits_for_a_while, NULL);
+	join(t, 3);
 }
 
 /* A handler finds a thread of the process, if all but one block the signal, and that one
@@ -423,9 +419,9 @@ static void *is_the_only_one(void *arg)
 	sigemptyset(&usr);
 	sigaddset(&usr, SIGUSR1);
 	EXPECT_EQ(pthread_sigmask(SIG_UNBLOCK, &usr, NULL), 0);
-	atomic_fetch_add(&entered, 1);
+	tick(&entered);
 	FAILS(read(((int *)arg)[0], &c, 1), EINTR);
-	atomic_fetch_add(&returned, 1);
+	tick(&returned);
 	return NULL;
 }
 
@@ -442,10 +438,10 @@ TEST(a_signal_to_the_process_finds_the_thread_that_takes_it_in_its_read)
 	EXPECT_EQ(pthread_sigmask(SIG_BLOCK, &usr, NULL), 0);
 	EXPECT_EQ(pthread_create(&t, NULL, is_the_only_one, p), 0);
 	await(&entered, 1);
-	while (!returned) {
+	/* As interrupt(), but to the process. */
+	do
 		EXPECT_EQ(kill(getpid(), SIGUSR1), 0);
-		settle();
-	}
-	EXPECT(handled >= 1);
+	while (!comes_within_us(&returned, 1, 5000));
+	EXPECT(handled.n >= 1);
 	EXPECT_EQ(pthread_join(t, NULL), 0);
 }

@@ -150,7 +150,7 @@ static void feeds_in_parts(struct wait *w)
 {
 	EXPECT_EQ(send(w->fd[1], "a", 1, 0), 1);
 	settle();
-	EXPECT_EQ(w->returned, 0);
+	EXPECT_EQ(w->returned.n, 0);
 	EXPECT_EQ(send(w->fd[1], "bc", 2, 0), 2);
 }
 
@@ -212,10 +212,7 @@ static void opens_full_seqpacket(struct wait *w)
 
 static void drains(struct wait *w)
 {
-	while (!w->returned) {
-		drain(w->fd[0]);
-		nap();
-	}
+	drain_until_returned(w, w->fd[0]);
 }
 
 static long in_write(struct wait *w)
@@ -497,8 +494,7 @@ static void *accepts(void *arg)
 		EXPECT(fd >= 0);
 		EXPECT_EQ(pthread_create(&t[i], NULL, echoes, (void *)(long)fd), 0);
 	}
-	for (int i = 0; i < CLIENTS; i++)
-		EXPECT_EQ(pthread_join(t[i], NULL), 0);
+	join(t, CLIENTS);
 	return NULL;
 }
 
@@ -524,10 +520,8 @@ TEST(a_thread_for_each_connection_serves_them_all)
 	pthread_t t[CLIENTS], s;
 
 	EXPECT_EQ(pthread_create(&s, NULL, accepts, (void *)(long)l), 0);
-	for (long i = 0; i < CLIENTS; i++)
-		EXPECT_EQ(pthread_create(&t[i], NULL, asks, (void *)i), 0);
-	for (int i = 0; i < CLIENTS; i++)
-		EXPECT_EQ(pthread_join(t[i], NULL), 0);
+	start_numbered(t, CLIENTS, asks);
+	join(t, CLIENTS);
 	EXPECT_EQ(pthread_join(s, NULL), 0);
 }
 
@@ -551,8 +545,7 @@ TEST(several_accepters_share_a_listener_and_shutdown_wakes_them_all)
 	int l = listens_tcp(&server);
 	pthread_t t[6];
 
-	for (int i = 0; i < 6; i++)
-		EXPECT_EQ(pthread_create(&t[i], NULL, accepts_until_shut, (void *)(long)l), 0);
+	start(t, 6, accepts_until_shut, (void *)(long)l);
 	for (int i = 0; i < 60; i++) {
 		int fd = socket(AF_INET, SOCK_STREAM, 0);
 		char c;
@@ -563,8 +556,7 @@ TEST(several_accepters_share_a_listener_and_shutdown_wakes_them_all)
 	EXPECT_EQ(accepted, 60);
 	settle();
 	EXPECT_EQ(shutdown(l, SHUT_RD), 0);
-	for (int i = 0; i < 6; i++)
-		EXPECT_EQ(pthread_join(t[i], NULL), 0);
+	join(t, 6);
 }
 
 TEST(connect_says_at_once_that_nobody_listens)

@@ -84,19 +84,14 @@ HOLDS_UP_NOBODY(fgetwc, .open = opens_reader, .block = in_fgetwc, .release = sen
 
 static void opens_writer(struct wait *w)
 {
-	EXPECT_EQ(pipe(w->fd), 0);
-	EXPECT_EQ(fcntl(w->fd[1], F_SETPIPE_SZ, 4096), 4096);
-	fill(w->fd[1]);
+	opens_full_pipe(w);
 	w->own = fdopen(w->fd[1], "w");
 	EXPECT(w->own != NULL);
 }
 
 static void drains(struct wait *w)
 {
-	while (!w->returned) {
-		drain(w->fd[0]);
-		nap();
-	}
+	drain_until_returned(w, w->fd[0]);
 }
 
 static long in_fwrite(struct wait *w)
@@ -137,14 +132,14 @@ static void *locks_and_waits(void *arg)
 {
 	flockfile(file);
 	flockfile(file);
-	atomic_fetch_add(&entered, 1);
+	tick(&entered);
 	pthread_mutex_lock(&mutex);
 	while (!go)
 		pthread_cond_wait(&cond, &mutex);
 	pthread_mutex_unlock(&mutex);
 	EXPECT(fputs("first\n", file) >= 0);
 	funlockfile(file);
-	EXPECT_EQ(returned, 0);
+	EXPECT_EQ(returned.n, 0);
 	EXPECT(fputs("second\n", file) >= 0);
 	funlockfile(file);
 	return arg;
@@ -154,10 +149,10 @@ static void *prints(void *arg)
 {
 	char line[32];
 
-	atomic_fetch_add(&entered, 1);
+	tick(&entered);
 	snprintf(line, sizeof(line), "thread %ld\n", (long)arg);
 	EXPECT(fputs(line, file) >= 0);
-	atomic_fetch_add(&returned, 1);
+	tick(&returned);
 	return NULL;
 }
 
@@ -172,19 +167,17 @@ TEST(a_FILE_locked_by_one_who_waits_blocks_only_those_who_want_it)
 	EXPECT_EQ(pthread_create(&holder, NULL, locks_and_waits, NULL), 0);
 	await(&entered, 1);
 	EXPECT_EQ(ftrylockfile(file) != 0, 1);
-	for (long i = 0; i < WAITERS; i++)
-		EXPECT_EQ(pthread_create(&t[i], NULL, prints, (void *)i), 0);
+	start_numbered(t, WAITERS, prints);
 	await(&entered, 1 + WAITERS);
 	settle();
 	expect_progress();
-	EXPECT_EQ(returned, 0);
+	EXPECT_EQ(returned.n, 0);
 	pthread_mutex_lock(&mutex);
 	go = true;
 	pthread_cond_signal(&cond);
 	pthread_mutex_unlock(&mutex);
 	EXPECT_EQ(pthread_join(holder, NULL), 0);
-	for (int i = 0; i < WAITERS; i++)
-		EXPECT_EQ(pthread_join(t[i], NULL), 0);
+	join(t, WAITERS);
 	rewind(file);
 	EXPECT(fgets(line, sizeof(line), file) && strcmp(line, "first\n") == 0);
 	EXPECT(fgets(line, sizeof(line), file) && strcmp(line, "second\n") == 0);
@@ -209,7 +202,7 @@ static void *reads_lines(void *arg)
 		int n = atoi(line);
 		EXPECT(n >= 0 && n < 100);
 		atomic_fetch_add(&lines[n], 1);
-		atomic_fetch_add(&returned, 1);
+		tick(&returned);
 	}
 	return arg;
 }
@@ -221,8 +214,7 @@ TEST(readers_of_one_FILE_get_whole_lines)
 
 	EXPECT_EQ(pipe(ends), 0);
 	file = fdopen(ends[0], "r");
-	for (int i = 0; i < 6; i++)
-		EXPECT_EQ(pthread_create(&t[i], NULL, reads_lines, NULL), 0);
+	start(t, 6, reads_lines, NULL);
 	for (int i = 0; i < 100; i++) {
 		int n = snprintf(line, sizeof(line), "%d\n", i);
 		EXPECT_EQ(write(ends[1], line, (size_t)n), n);
@@ -230,8 +222,7 @@ TEST(readers_of_one_FILE_get_whole_lines)
 			await(&returned, i + 1);
 	}
 	close(ends[1]);
-	for (int i = 0; i < 6; i++)
-		EXPECT_EQ(pthread_join(t[i], NULL), 0);
+	join(t, 6);
 	for (int i = 0; i < 100; i++)
 		EXPECT_EQ(lines[i], 1);
 }
@@ -255,8 +246,7 @@ TEST(writers_of_one_FILE_do_not_mix_their_lines)
 	EXPECT_EQ(fcntl(ends[1], F_SETPIPE_SZ, 4096), 4096);
 	file = fdopen(ends[1], "w");
 	in = fdopen(ends[0], "r");
-	for (long i = 0; i < 6; i++)
-		EXPECT_EQ(pthread_create(&t[i], NULL, writes_lines, (void *)i), 0);
+	start_numbered(t, 6, writes_lines);
 	for (int i = 0; i < 6 * 300; i++) {
 		char line[64];
 		int who, n, end = 0;
@@ -266,8 +256,7 @@ TEST(writers_of_one_FILE_do_not_mix_their_lines)
 		EXPECT(who >= 0 && who < 6);
 		EXPECT_EQ(n, next[who]++);
 	}
-	for (int i = 0; i < 6; i++)
-		EXPECT_EQ(pthread_join(t[i], NULL), 0);
+	join(t, 6);
 }
 
 /* A FILE of a file of its own each: locks that are not contended, and no byte lost. */
@@ -319,14 +308,12 @@ static void *reads_nothing(void *arg)
 
 TEST(a_stream_that_may_not_wait_says_EAGAIN)
 {
-	pthread_t t;
 	char line[8];
 
 	EXPECT_EQ(pipe(ends), 0);
 	file = fdopen(ends[0], "r");
 	nonblocking(ends[0], true);
-	EXPECT_EQ(pthread_create(&t, NULL, reads_nothing, NULL), 0);
-	EXPECT_EQ(pthread_join(t, NULL), 0);
+	on_thread(reads_nothing, NULL);
 	nonblocking(ends[0], false);
 	EXPECT_EQ(write(ends[1], "ab\n", 3), 3);
 	EXPECT(fgets(line, sizeof(line), file) && strcmp(line, "ab\n") == 0);
@@ -338,7 +325,7 @@ static void *reads_a_line(void *arg)
 	char line[32];
 
 	pthread_cleanup_push(cleans, NULL);
-	atomic_fetch_add(&entered, 1);
+	tick(&entered);
 	EXPECT(fgets(line, sizeof(line), file) != NULL);
 	EXPECT(strcmp(line, "hello\n") == 0);
 	pthread_cleanup_pop(0);
@@ -348,7 +335,6 @@ static void *reads_a_line(void *arg)
 TEST_IN(5, a_cancelled_fgets_unlocks_its_FILE)
 {
 	pthread_t t;
-	void *r;
 
 	EXPECT_EQ(pipe(ends), 0);
 	file = fdopen(ends[0], "r");
@@ -356,10 +342,8 @@ TEST_IN(5, a_cancelled_fgets_unlocks_its_FILE)
 	await(&entered, 1);
 	settle();
 	EXPECT_EQ(pthread_cancel(t), 0);
-	EXPECT_EQ(pthread_join(t, &r), 0);
-	EXPECT(r == PTHREAD_CANCELED);
-	EXPECT_EQ(cleaned, 1);
+	expect_cancelled(t);
+	EXPECT_EQ(cleaned.n, 1);
 	EXPECT_EQ(write(ends[1], "hello\n", 6), 6);
-	EXPECT_EQ(pthread_create(&t, NULL, reads_a_line, NULL), 0);
-	EXPECT_EQ(pthread_join(t, NULL), 0);
+	on_thread(reads_a_line, NULL);
 }

@@ -1,17 +1,8 @@
 /* Cancellation that does not wait for a cancellation point; that of waits at what other processes
  * use too, and such waits as such. The same holds natively. */
-#include "test.h"
+#include "event.h"
 
-#include <errno.h>
-#include <pthread.h>
-#include <sched.h>
 #include <semaphore.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static sem_t ready;
@@ -106,15 +97,14 @@ static void cancel_in(void (*fn)(void), int rounds)
 {
 	for (int i = 0; i < rounds; i++) {
 		pthread_t t;
-		void *r;
 		cleaned = 0;
 		EXPECT_EQ(pthread_create(&t, NULL, is_cancelled, &fn), 0);
 		EXPECT_EQ(sem_wait(&ready), 0);
+		/* Sooner and later; some never sleep. */
 		if (i % 3)
 			usleep((unsigned)i * 100);
 		EXPECT_EQ(pthread_cancel(t), 0);
-		EXPECT_EQ(pthread_join(t, &r), 0);
-		EXPECT(r == PTHREAD_CANCELED);
+		expect_cancelled(t);
 		EXPECT_EQ(cleaned, 1);
 	}
 }
@@ -154,23 +144,20 @@ static void *computes_among_many(void *arg)
 TEST(asynchronous_cancellations_end_all_of_20_threads)
 {
 	pthread_t t[20];
-	void *r;
 
 	sem_init(&ready, 0, 0);
-	for (int i = 0; i < 20; i++)
-		EXPECT_EQ(pthread_create(&t[i], NULL, computes_among_many, NULL), 0);
+	start(t, 20, computes_among_many, NULL);
 	for (int i = 0; i < 20; i++)
 		EXPECT_EQ(sem_wait(&ready), 0);
 	for (int i = 0; i < 20; i++)
 		EXPECT_EQ(pthread_cancel(t[i]), 0);
 	for (int i = 0; i < 20; i++) {
-		EXPECT_EQ(pthread_join(t[i], &r), 0);
-		EXPECT(r == PTHREAD_CANCELED);
+		expect_cancelled(t[i]);
 	}
 	EXPECT_EQ(cleaned, 20);
 }
 
-static _Atomic int enabled;
+static struct event enabled, sent;
 
 static void *disables(void *arg)
 {
@@ -180,9 +167,8 @@ static void *disables(void *arg)
 	pthread_cleanup_push(clean, &one);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 	sem_post(&ready);
-	for (int i = 0; i < 20; i++)
-		usleep(100);
-	enabled = 1;
+	await(&sent, 1);
+	tick(&enabled);
 	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
 	computes();
 	pthread_cleanup_pop(0);
@@ -197,9 +183,10 @@ TEST(an_asynchronous_cancellation_waits_until_it_is_enabled)
 	EXPECT_EQ(pthread_create(&t, NULL, disables, NULL), 0);
 	EXPECT_EQ(sem_wait(&ready), 0);
 	EXPECT_EQ(pthread_cancel(t), 0);
+	tick(&sent);
 	/* What it gives back is not asked: glibc 2.36 forgets it. */
 	EXPECT_EQ(pthread_join(t, NULL), 0);
-	EXPECT_EQ(enabled, 1);
+	EXPECT_EQ(enabled.n, 1);
 	EXPECT_EQ(cleaned, 1);
 }
 
@@ -251,12 +238,11 @@ static void cancel_shared(pthread_mutex_t *m)
 		pthread_t t[2];
 		void *r;
 		cleaned = go = 0;
-		for (int j = 0; j < 2; j++)
-			EXPECT_EQ(pthread_create(&t[j], NULL, waits_shared, m), 0);
+		start(t, 2, waits_shared, m);
 		for (int j = 0; j < 2; j++)
 			EXPECT_EQ(sem_wait(&ready), 0);
 		if (i % 3)
-			usleep((unsigned)i * 20);
+			settle();
 		/* Now and then while it cannot have the mutex back. */
 		pthread_mutex_lock(m);
 		if (i % 2)
@@ -265,8 +251,7 @@ static void cancel_shared(pthread_mutex_t *m)
 		pthread_mutex_unlock(m);
 		if (i % 2 == 0)
 			EXPECT_EQ(pthread_cancel(t[0]), 0);
-		EXPECT_EQ(pthread_join(t[0], &r), 0);
-		EXPECT(r == PTHREAD_CANCELED);
+		expect_cancelled(t[0]);
 		pthread_mutex_lock(m);
 		EXPECT_EQ(waiting, 1);
 		go = 1;
@@ -310,7 +295,7 @@ TEST(a_wait_at_a_shared_semaphore_is_cancelled_or_has_taken)
 		EXPECT_EQ(pthread_create(&t, NULL, waits_shared_sem, NULL), 0);
 		EXPECT_EQ(sem_wait(&ready), 0);
 		if (i % 3)
-			usleep((unsigned)i * 10);
+			settle();
 		if (i % 2)
 			sem_post(&shared_sem);
 		EXPECT_EQ(pthread_cancel(t), 0);

@@ -10,24 +10,12 @@
 #ifndef CONFORMANCE_COMMON_H
 #define CONFORMANCE_COMMON_H
 
-#include "test.h"
+#include "event.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
-enum { WAITERS = 8, MS = 1000000, KEPT = 4242, ANY = -2 };
+enum { WAITERS = 8, KEPT = 4242, ANY = -2 };
 
 /* One thread that blocks, and what it blocks on. */
 struct wait {
@@ -39,7 +27,7 @@ struct wait {
 	char path[64];
 	long result;
 	int error;
-	_Atomic int returned;
+	struct event returned;
 };
 
 enum how {
@@ -56,52 +44,9 @@ struct row {
 	int how, error;
 };
 
-#define FAILS(call, err)                                                                           \
-	do {                                                                                       \
-		errno = 0;                                                                         \
-		EXPECT_EQ(call, -1);                                                               \
-		EXPECT_EQ(errno, err);                                                             \
-	} while (0)
-
 /* What the compiler must not see through: a pointer to nothing, a size that cannot be. */
 __attribute__((unused)) static void *volatile nowhere = (void *)8;
 __attribute__((unused)) static volatile size_t endless = (size_t)-1;
-
-/* ---- time ---- */
-
-static inline long long now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000LL + t.tv_nsec / MS;
-}
-
-static inline void nap(void)
-{
-	nanosleep(&(struct timespec){ .tv_nsec = MS / 2 }, NULL);
-}
-
-/* Time for those who have said that they are about to block to do so. What follows must
- * hold even if one has not. */
-static inline void settle(void)
-{
-	nanosleep(&(struct timespec){ .tv_nsec = 5 * MS }, NULL);
-}
-
-static inline void await(_Atomic int *count, int n)
-{
-	while (atomic_load(count) < n)
-		nap();
-}
-
-/* At least so long since then, and not much longer. */
-static inline bool took(long long since, long long least)
-{
-	long long t = now_ms() - since;
-
-	return t >= least && t < least + 2000;
-}
 
 /* ---- descriptors ---- */
 
@@ -163,27 +108,51 @@ static inline void read_all(int fd, void *to, size_t n)
 	}
 }
 
+/* ---- what rows on pipes have in common ---- */
+
+static inline void opens_pipe(struct wait *w)
+{
+	EXPECT_EQ(pipe(w->fd), 0);
+}
+
+static inline void feeds_pipe(struct wait *w)
+{
+	EXPECT_EQ(write(w->fd[1], "x", 1), 1);
+}
+
+/* Of one page, so that it is full soon and holds nothing half. */
+static inline void opens_full_pipe(struct wait *w)
+{
+	opens_pipe(w);
+	EXPECT_EQ(fcntl(w->fd[1], F_SETPIPE_SZ, PAGE), PAGE);
+	EXPECT_EQ(fill(w->fd[1]), PAGE);
+}
+
+static inline void drains_pipe(struct wait *w)
+{
+	EXPECT(drain(w->fd[0]) >= PAGE);
+}
+
 /* ---- a row and its tests ---- */
 
-static _Atomic int entered, returned, cleaned, handled, counted;
+static struct event entered, returned, cleaned, handled;
+static _Atomic int counted;
 
 static inline void handles(int sig)
 {
 	(void)sig;
-	atomic_fetch_add(&handled, 1);
+	tick(&handled);
 }
 
 static inline void handle(int sig, int flags)
 {
-	struct sigaction act = { .sa_handler = handles, .sa_flags = flags };
-
-	EXPECT_EQ(sigaction(sig, &act, NULL), 0);
+	handle_with(sig, handles, flags);
 }
 
 static inline void cleans(void *arg)
 {
 	(void)arg;
-	atomic_fetch_add(&cleaned, 1);
+	tick(&cleaned);
 }
 
 static inline void *blocks_in_row(void *arg)
@@ -191,14 +160,22 @@ static inline void *blocks_in_row(void *arg)
 	struct wait *w = arg;
 
 	pthread_cleanup_push(cleans, NULL);
-	atomic_fetch_add(&entered, 1);
+	tick(&entered);
 	errno = KEPT;
 	w->result = w->row->block(w);
 	w->error = errno;
-	atomic_store(&w->returned, 1);
-	atomic_fetch_add(&returned, 1);
+	tick(&w->returned);
+	tick(&returned);
 	pthread_cleanup_pop(0);
 	return NULL;
+}
+
+/* Takes what it writes there, until it is through: several pieces, the last of them unknown. */
+static inline void drain_until_returned(struct wait *w, int fd)
+{
+	do
+		drain(fd);
+	while (!comes_within_us(&w->returned, 1, 500));
 }
 
 /* A blocked thread is no hindrance to this one. */
@@ -249,7 +226,7 @@ static inline void expect_released(struct wait *w)
 	const struct row *r = w->row;
 
 	EXPECT_EQ(pthread_join(w->thread, NULL), 0);
-	EXPECT_EQ(w->returned, 1);
+	EXPECT_EQ(w->returned.n, 1);
 	if (r->how & FAILS_SO) {
 		EXPECT_EQ(w->result, -1);
 		EXPECT_EQ(w->error, r->error);
@@ -273,12 +250,12 @@ static inline void row_holds_up_nobody(const struct row *r)
 	await(&entered, WAITERS);
 	settle();
 	expect_progress();
-	EXPECT_EQ(returned, 0);
+	EXPECT_EQ(returned.n, 0);
 	for (int i = 0; i < WAITERS; i += 2)
 		r->release(&w[i]);
 	for (int i = 0; i < WAITERS; i += 2)
 		expect_released(&w[i]);
-	EXPECT_EQ(returned, WAITERS / 2);
+	EXPECT_EQ(returned.n, WAITERS / 2);
 	for (int i = 1; i < WAITERS; i += 2)
 		r->release(&w[i]);
 	for (int i = 1; i < WAITERS; i += 2)
@@ -295,32 +272,26 @@ static inline void row_is_interrupted(const struct row *r)
 		wait_begins(&w[i]);
 	await(&entered, 2);
 	for (int i = 0; i < 2; i++) {
-		while (!w[i].returned) {
-			EXPECT_EQ(pthread_kill(w[i].thread, SIGUSR1), 0);
-			nap();
-		}
+		interrupt(w[i].thread, SIGUSR1, &w[i].returned, 1);
 		EXPECT_EQ(pthread_join(w[i].thread, NULL), 0);
 		EXPECT_EQ(w[i].result, -1);
 		EXPECT_EQ(w[i].error, EINTR);
 		if (w[i].path[0])
 			unlink(w[i].path);
 	}
-	EXPECT(handled >= 2);
+	EXPECT(handled.n >= 2);
 
 	handle(SIGUSR1, SA_RESTART);
 	wait_begins(&w[2]);
 	await(&entered, 3);
 	for (int i = 0; i < 5 || !(r->how & RESTARTS); i++) {
-		int before = handled;
-		if (w[2].returned)
+		if (w[2].returned.n)
 			break;
-		EXPECT_EQ(pthread_kill(w[2].thread, SIGUSR1), 0);
-		while (handled == before && !w[2].returned)
-			nap();
+		interrupt(w[2].thread, SIGUSR1, &handled, handled.n + 1);
 		settle();
 	}
 	if (r->how & RESTARTS) {
-		EXPECT_EQ(w[2].returned, 0);
+		EXPECT_EQ(w[2].returned.n, 0);
 		r->release(&w[2]);
 		expect_released(&w[2]);
 	} else {
@@ -347,8 +318,8 @@ static inline void row_is_cancelled(const struct row *r)
 		EXPECT_EQ(pthread_join(w[i].thread, &result), 0);
 		EXPECT(result == PTHREAD_CANCELED);
 	}
-	EXPECT_EQ(cleaned, WAITERS);
-	EXPECT_EQ(returned, 0);
+	EXPECT_EQ(cleaned.n, WAITERS);
+	EXPECT_EQ(returned.n, 0);
 	for (int i = 0; i < WAITERS; i++) {
 		wait_begins(&w[i]);
 		r->release(&w[i]);

@@ -1,45 +1,16 @@
 /* Condition variables: whom a signal wakes, when a wait gives up, what may go when. The same
  * holds natively. */
-#include "test.h"
-
-#include <errno.h>
-#include <pthread.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
-enum { PAGE = 4096 };
+#include "event.h"
 
 /* What most tests share: waiters count themselves in and out under m. */
 struct room {
 	pthread_mutex_t m;
 	pthread_cond_t c;
-	int in, out, tokens, timeouts;
+	struct event in, out; /* raised under m */
+	int tokens, timeouts;
 	bool open;
 	pthread_cond_t *at; /* c, or that of another page */
 };
-
-static struct timespec in_us(clockid_t clock, long us)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	us += t.tv_nsec / 1000;
-	return (struct timespec){ t.tv_sec + us / 1000000, us % 1000000 * 1000 };
-}
-
-static long now_us(void)
-{
-	struct timespec t = in_us(CLOCK_MONOTONIC, 0);
-	return t.tv_sec * 1000000 + t.tv_nsec / 1000;
-}
-
-static uint32_t chance(uint64_t *state)
-{
-	*state = *state * 6364136223846793005u + 1442695040888963407u;
-	return (uint32_t)(*state >> 33);
-}
 
 static void make_mutex(pthread_mutex_t *m, int type, int robust, int protocol, int shared)
 {
@@ -65,35 +36,20 @@ static void make_cond(pthread_cond_t *c, clockid_t clock, int shared)
 
 static struct room *room_new(int how)
 {
-	struct room *r = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, how | MAP_ANONYMOUS, -1, 0);
+	struct room *r = mapped(how);
 
-	EXPECT(r != MAP_FAILED);
 	make_mutex(&r->m, PTHREAD_MUTEX_NORMAL, 0, 0, how == MAP_SHARED);
 	make_cond(&r->c, CLOCK_REALTIME, how == MAP_SHARED);
 	r->at = &r->c;
 	return r;
 }
 
-/* until: waits until *what, which r->m guards, is n. */
-static void until(struct room *r, const int *what, int n)
+/* Until that many have come in, and wait: they let go of m in that alone. */
+static void await_in(struct room *r, int n)
 {
-	for (bool done = false; !done; usleep(100)) {
-		pthread_mutex_lock(&r->m);
-		done = *what == n;
-		pthread_mutex_unlock(&r->m);
-	}
-}
-
-static void start(pthread_t *t, int n, void *(*fn)(void *), void *arg)
-{
-	for (int i = 0; i < n; i++)
-		EXPECT_EQ(pthread_create(&t[i], NULL, fn, arg), 0);
-}
-
-static void join(const pthread_t *t, int n)
-{
-	for (int i = 0; i < n; i++)
-		EXPECT_EQ(pthread_join(t[i], NULL), 0);
+	await(&r->in, n);
+	pthread_mutex_lock(&r->m);
+	pthread_mutex_unlock(&r->m);
 }
 
 static void *waits_once(void *arg)
@@ -101,9 +57,9 @@ static void *waits_once(void *arg)
 	struct room *r = arg;
 
 	pthread_mutex_lock(&r->m);
-	r->in++;
+	tick(&r->in);
 	EXPECT_EQ(pthread_cond_wait(r->at, &r->m), 0);
-	r->out++;
+	tick(&r->out);
 	pthread_mutex_unlock(&r->m);
 	return NULL;
 }
@@ -125,12 +81,12 @@ TEST(a_signal_wakes_exactly_one)
 	EXPECT_EQ(pthread_cond_signal(&r->c), 0);
 	EXPECT_EQ(pthread_cond_broadcast(&r->c), 0);
 	start(t, N, waits_once, r);
-	until(r, &r->in, N);
+	await_in(r, N);
 	for (int i = 0; i < N; i++) {
 		EXPECT_EQ(pthread_cond_signal(&r->c), 0);
-		until(r, &r->out, i + 1);
-		usleep(500);
-		until(r, &r->out, i + 1);
+		await(&r->out, i + 1);
+		settle();
+		EXPECT_EQ(r->out.n, i + 1);
 	}
 	join(t, N);
 	EXPECT_EQ(pthread_cond_destroy(&r->c), 0);
@@ -144,13 +100,13 @@ TEST(a_broadcast_wakes_all_of_300_each_once)
 	for (int i = 0; i < 3; i++) {
 		struct room *r = room_new(MAP_PRIVATE);
 		start(t, N, waits_once, r);
-		until(r, &r->in, N);
-		EXPECT_EQ(r->out, 0);
+		await_in(r, N);
+		EXPECT_EQ(r->out.n, 0);
 		if (i == 1)
 			open_to_all(r);
 		pthread_cond_broadcast(&r->c);
 		join(t, N);
-		EXPECT_EQ(r->out, N);
+		EXPECT_EQ(r->out.n, N);
 		EXPECT_EQ(r->m.__data.__owner, 0);
 		EXPECT_EQ(pthread_cond_destroy(&r->c), 0);
 	}
@@ -250,9 +206,9 @@ static void *waits_a_little(void *arg)
 	struct timespec at = in_us(CLOCK_REALTIME, 40000);
 
 	pthread_mutex_lock(&r->m);
-	r->in++;
+	tick(&r->in);
 	r->timeouts += pthread_cond_timedwait(&r->c, &r->m, &at) == ETIMEDOUT;
-	r->out++;
+	tick(&r->out);
 	pthread_mutex_unlock(&r->m);
 	return NULL;
 }
@@ -263,9 +219,10 @@ TEST(who_was_woken_in_time_has_not_timed_out_however_late_the_mutex_comes)
 	pthread_t t[4];
 
 	start(t, 4, waits_a_little, r);
-	until(r, &r->in, 4);
+	await_in(r, 4);
 	pthread_mutex_lock(&r->m);
 	pthread_cond_broadcast(&r->c);
+	/* Beyond their deadline. */
 	usleep(60000);
 	pthread_mutex_unlock(&r->m);
 	join(t, 4);
@@ -287,13 +244,14 @@ TEST(a_lock_given_up_does_not_hold_up_those_a_broadcast_woke)
 		struct room *r = room_new(MAP_PRIVATE);
 		pthread_t t[5];
 		start(t, 4, waits_once, r);
-		until(r, &r->in, 4);
+		await_in(r, 4);
 		pthread_mutex_lock(&r->m);
 		start(t + 4, 1, locks_a_little, &r->m);
-		usleep(3000);
+		settle();
 		pthread_cond_broadcast(&r->c);
 		pthread_mutex_unlock(&r->m);
 		pthread_mutex_lock(&r->m);
+		/* Beyond the deadline of the lock. */
 		usleep(20000);
 		pthread_mutex_unlock(&r->m);
 		join(t, 5);
@@ -306,12 +264,13 @@ static void *takes_tokens(void *arg)
 	struct room *r = arg;
 
 	pthread_mutex_lock(&r->m);
-	int me = r->in++;
+	int me = r->in.n;
+	tick(&r->in);
 	uint64_t seed = test_seed() + (uint64_t)me;
 	for (;;) {
 		if (r->tokens > 0) {
 			r->tokens--;
-			r->out++;
+			tick(&r->out);
 		} else if (r->open) {
 			break;
 		} else if (me % 2) {
@@ -338,10 +297,11 @@ TEST(no_signal_is_lost_to_a_wait_that_gives_up_meanwhile)
 		r->tokens++;
 		pthread_mutex_unlock(&r->m);
 		pthread_cond_signal(&r->c);
+		/* Now and then so long that waits give up. */
 		if (chance(&seed) % 4 == 0)
 			usleep(chance(&seed) % 150);
 	}
-	until(r, &r->out, ROUNDS);
+	await(&r->out, ROUNDS);
 	open_to_all(r);
 	join(t, N);
 }
@@ -358,7 +318,7 @@ TEST(a_wait_lets_go_of_a_mutex_of_any_kind_and_gets_it_back)
 			make_cond(&r->c, CLOCK_REALTIME, true);
 		make_mutex(&r->m, i % 4, i / 4 % 4 == 1, i / 4 % 4 == 2, i / 4 % 4 == 3);
 		start(t, 3, waits_once, r);
-		until(r, &r->in, 3);
+		await_in(r, 3);
 		open_to_all(r);
 		join(t, 3);
 		EXPECT_EQ(pthread_mutex_trylock(&r->m), 0);
@@ -394,7 +354,7 @@ TEST(after_a_broadcast_the_cond_may_be_destroyed_and_unmapped_at_once)
 		pthread_t t[6];
 		r->at = &page->c;
 		start(t, 6, waits_once, r);
-		until(r, &r->in, 6);
+		await_in(r, 6);
 		pthread_mutex_lock(&r->m);
 		pthread_cond_broadcast(&page->c);
 		/* glibc's waits for those who wake: they need no mutex for that. */
@@ -409,7 +369,7 @@ static void leaves(void *arg)
 {
 	struct room *r = arg;
 
-	r->out += 100;
+	ticks(&r->out, 100);
 	EXPECT_EQ(pthread_mutex_lock(&r->m), EDEADLK);
 	EXPECT_EQ(pthread_mutex_unlock(&r->m), 0);
 }
@@ -421,11 +381,13 @@ static void *waits_to_be_cancelled(void *arg)
 
 	pthread_mutex_lock(&r->m);
 	pthread_cleanup_push(leaves, r);
-	if (r->in++ % 2)
+	int me = r->in.n;
+	tick(&r->in);
+	if (me % 2)
 		pthread_cond_timedwait(&r->c, &r->m, &at);
 	else
 		pthread_cond_wait(&r->c, &r->m);
-	r->out++;
+	tick(&r->out);
 	pthread_cleanup_pop(0);
 	pthread_mutex_unlock(&r->m);
 	return NULL;
@@ -436,17 +398,15 @@ TEST(a_cancelled_wait_has_the_mutex_in_its_cleanup_handlers)
 	for (int i = 0; i < 20; i++) {
 		struct room *r = room_new(MAP_PRIVATE);
 		pthread_t t[2];
-		void *result;
 		make_mutex(&r->m, PTHREAD_MUTEX_ERRORCHECK, 0, 0, 0);
 		start(t, 2, waits_to_be_cancelled, r);
 		if (i % 2)
-			until(r, &r->in, 2);
+			await_in(r, 2);
 		for (int j = 0; j < 2; j++) {
 			EXPECT_EQ(pthread_cancel(t[j]), 0);
-			EXPECT_EQ(pthread_join(t[j], &result), 0);
-			EXPECT(result == PTHREAD_CANCELED);
+			expect_cancelled(t[j]);
 		}
-		EXPECT_EQ(r->out, r->in * 100);
+		EXPECT_EQ(r->out.n, r->in.n * 100);
 		EXPECT_EQ(pthread_mutex_trylock(&r->m), 0);
 	}
 }
@@ -459,7 +419,7 @@ TEST(a_cancelled_wait_takes_no_signal_from_another)
 		void *result;
 		make_mutex(&r->m, PTHREAD_MUTEX_ERRORCHECK, 0, 0, 0);
 		start(t, 2, waits_to_be_cancelled, r);
-		until(r, &r->in, 2);
+		await_in(r, 2);
 		pthread_mutex_lock(&r->m);
 		pthread_cancel(t[0]);
 		pthread_cond_signal(&r->c);
@@ -476,7 +436,8 @@ static void *takes_turns(void *arg)
 	struct room *r = arg;
 
 	pthread_mutex_lock(&r->m);
-	int me = r->in++;
+	int me = r->in.n;
+	tick(&r->in);
 	for (int i = 0; i < 100; i++) {
 		while (r->tokens % 4 != me)
 			EXPECT_EQ(pthread_cond_wait(&r->c, &r->m), 0);

@@ -14,7 +14,7 @@ static _Atomic int goes_on;
 static pthread_t started(void *(*fn)(void *), void *arg)
 {
 	pthread_t t;
-	int before = entered;
+	int before = entered.n;
 
 	EXPECT_EQ(pthread_create(&t, NULL, fn, arg), 0);
 	await(&entered, before + 1);
@@ -24,11 +24,8 @@ static pthread_t started(void *(*fn)(void *), void *arg)
 
 static void ends_cancelled(pthread_t t)
 {
-	void *r;
-
 	EXPECT_EQ(pthread_cancel(t), 0);
-	EXPECT_EQ(pthread_join(t, &r), 0);
-	EXPECT(r == PTHREAD_CANCELED);
+	expect_cancelled(t);
 }
 
 /* ---- a cancellation after a handler ---- */
@@ -38,7 +35,7 @@ static void writes_and_waits(int sig)
 	(void)sig;
 	EXPECT_EQ(write(ends[1], "x", 1), 1);
 	poll(NULL, 0, 1);
-	atomic_fetch_add(&handled, 1);
+	tick(&handled);
 }
 
 static void *waits_for_a_child(void *arg)
@@ -50,7 +47,7 @@ static void *waits_for_a_child(void *arg)
 		pause();
 	}
 	*(_Atomic pid_t *)arg = pid;
-	atomic_fetch_add(&entered, 1);
+	tick(&entered);
 	waitpid(pid, NULL, 0);
 	EXPECT(!"reached");
 	return arg;
@@ -60,7 +57,7 @@ static void *locks_a_file(void *arg)
 {
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 
-	atomic_fetch_add(&entered, 1);
+	tick(&entered);
 	fcntl(*(int *)arg, F_SETLKW, &lock);
 	EXPECT(!"reached");
 	return arg;
@@ -68,7 +65,7 @@ static void *locks_a_file(void *arg)
 
 static void *waits_shared(void *arg)
 {
-	atomic_fetch_add(&entered, 1);
+	tick(&entered);
 	for (;;)
 		sem_wait(arg);
 	return NULL;
@@ -78,17 +75,10 @@ static void handled_then_cancelled(void *(*fn)(void *), void *arg)
 {
 	pthread_t t = started(fn, arg);
 
-	handled = 0;
+	handled.n = 0;
 	EXPECT_EQ(pthread_kill(t, SIGUSR1), 0);
 	await(&handled, 1);
 	ends_cancelled(t);
-}
-
-static void act_on(int sig, void (*fn)(int))
-{
-	struct sigaction act = { .sa_handler = fn, .sa_flags = SA_RESTART };
-
-	EXPECT_EQ(sigaction(sig, &act, NULL), 0);
 }
 
 TEST(a_call_is_cancelled_after_a_handler_that_made_calls)
@@ -96,7 +86,7 @@ TEST(a_call_is_cancelled_after_a_handler_that_made_calls)
 	_Atomic pid_t child;
 
 	EXPECT_EQ(pipe(ends), 0);
-	act_on(SIGUSR1, writes_and_waits);
+	handle_with(SIGUSR1, writes_and_waits, SA_RESTART);
 	for (int i = 0; i < 10; i++) {
 		handled_then_cancelled(waits_for_a_child, &child);
 		EXPECT_EQ(kill(child, SIGKILL), 0);
@@ -106,7 +96,7 @@ TEST(a_call_is_cancelled_after_a_handler_that_made_calls)
 TEST(a_wait_for_a_file_lock_and_for_a_shared_semaphore_too)
 {
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-	sem_t *sem = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	sem_t *sem = mapped(MAP_SHARED);
 	char path[] = "/tmp/heddle-lock-XXXXXX";
 	int fd = mkstemp(path), locked[2];
 	pid_t pid;
@@ -115,7 +105,7 @@ TEST(a_wait_for_a_file_lock_and_for_a_shared_semaphore_too)
 	EXPECT_EQ(sem_init(sem, 1, 0), 0);
 	EXPECT_EQ(pipe(ends), 0);
 	EXPECT_EQ(pipe(locked), 0);
-	act_on(SIGUSR1, writes_and_waits);
+	handle_with(SIGUSR1, writes_and_waits, SA_RESTART);
 	pid = fork();
 	if (pid == 0) {
 		fcntl(fd, F_SETLKW, &lock);
@@ -135,14 +125,14 @@ TEST(a_wait_for_a_file_lock_and_for_a_shared_semaphore_too)
 static void waits_until_told(int sig)
 {
 	(void)sig;
-	atomic_fetch_add(&handled, 1);
+	tick(&handled);
 	while (!goes_on)
 		continue;
 }
 
 static void *sleeps(void *arg)
 {
-	atomic_fetch_add(&entered, 1);
+	tick(&entered);
 	for (;;)
 		sleep(100);
 	return arg;
@@ -151,16 +141,14 @@ static void *sleeps(void *arg)
 TEST(a_handler_does_not_hold_up_who_cancels_its_thread)
 {
 	pthread_t t;
-	void *r;
 
-	act_on(SIGUSR1, waits_until_told);
+	handle_with(SIGUSR1, waits_until_told, SA_RESTART);
 	t = started(sleeps, NULL);
 	EXPECT_EQ(pthread_kill(t, SIGUSR1), 0);
 	await(&handled, 1);
 	EXPECT_EQ(pthread_cancel(t), 0);
 	goes_on = 1;
-	EXPECT_EQ(pthread_join(t, &r), 0);
-	EXPECT(r == PTHREAD_CANCELED);
+	expect_cancelled(t);
 }
 
 /* ---- what does not interrupt ---- */
@@ -173,9 +161,9 @@ static void *receives_uncancelled(void *arg)
 	} m;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-	atomic_fetch_add(&entered, 1);
+	tick(&entered);
 	EXPECT(msgrcv(*(int *)arg, &m, sizeof(m.c), 0, 0) >= 0);
-	returned = 1;
+	tick(&returned);
 	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
 	pthread_testcancel();
 	EXPECT(!"reached");
@@ -189,7 +177,7 @@ static void *receives(void *arg)
 		char c[8];
 	} m;
 
-	atomic_fetch_add(&entered, 1);
+	tick(&entered);
 	EXPECT(msgrcv(*(int *)arg, &m, sizeof(m.c), 0, 0) >= 0);
 	return NULL;
 }
@@ -202,14 +190,12 @@ TEST(a_cancellation_that_is_disabled_interrupts_nothing)
 	} m = { .type = 1 };
 	int queue = msgget(IPC_PRIVATE, 0600);
 	pthread_t t = started(receives_uncancelled, &queue);
-	void *r;
 
 	EXPECT_EQ(pthread_cancel(t), 0);
 	settle();
 	EXPECT_EQ(msgsnd(queue, &m, 1, 0), 0);
-	EXPECT_EQ(pthread_join(t, &r), 0);
-	EXPECT(r == PTHREAD_CANCELED);
-	EXPECT_EQ(returned, 1);
+	expect_cancelled(t);
+	EXPECT_EQ(returned.n, 1);
 	msgctl(queue, IPC_RMID, NULL);
 }
 
@@ -247,11 +233,11 @@ static void *jumps_out_of_a_raw_read(void *arg)
 	char c;
 
 	if (sigsetjmp(out, 1) == 0) {
-		atomic_fetch_add(&entered, 1);
+		tick(&entered);
 		syscall(SYS_read, ends[0], &c, 1);
 		EXPECT(!"reached");
 	}
-	atomic_fetch_add(&handled, 1);
+	tick(&handled);
 	for (;;)
 		sleep(100);
 	return arg;
@@ -262,7 +248,7 @@ TEST(who_jumped_out_of_a_raw_call_can_be_cancelled)
 	pthread_t t;
 
 	EXPECT_EQ(pipe(ends), 0);
-	act_on(SIGUSR1, jumps);
+	handle_with(SIGUSR1, jumps, SA_RESTART);
 	t = started(jumps_out_of_a_raw_read, NULL);
 	EXPECT_EQ(pthread_kill(t, SIGUSR1), 0);
 	await(&handled, 1);
@@ -276,10 +262,9 @@ static void *waits_for_USR1(void *arg)
 	sigset_t set;
 	int sig;
 
-	sigemptyset(&set);
-	sigaddset(&set, SIGUSR1);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
-	atomic_fetch_add(&entered, 1);
+	mask(SIG_BLOCK, SIGUSR1);
+	pthread_sigmask(SIG_BLOCK, NULL, &set);
+	tick(&entered);
 	sigwait(&set, &sig);
 	EXPECT(!"reached");
 	return arg;
@@ -287,9 +272,9 @@ static void *waits_for_USR1(void *arg)
 
 static void *sleeps_once(void *arg)
 {
-	atomic_fetch_add(&entered, 1);
+	tick(&entered);
 	FAILS(usleep(20000000), EINTR);
-	EXPECT_EQ(handled, 1);
+	EXPECT_EQ(handled.n, 1);
 	return arg;
 }
 
@@ -300,7 +285,7 @@ TEST(who_was_cancelled_in_sigwait_leaves_nothing_to_the_next)
 	handle(SIGUSR1, 0);
 	for (int i = 0; i < 5; i++) {
 		ends_cancelled(started(waits_for_USR1, NULL));
-		handled = 0;
+		handled.n = 0;
 		t = started(sleeps_once, NULL);
 		EXPECT_EQ(pthread_kill(t, SIGUSR1), 0);
 		EXPECT_EQ(pthread_join(t, NULL), 0);
@@ -309,7 +294,7 @@ TEST(who_was_cancelled_in_sigwait_leaves_nothing_to_the_next)
 
 /* ---- signals sent while the thread's wait for them ends ---- */
 
-static _Atomic int taken;
+static struct event taken;
 static _Atomic int over;
 
 static void *waits_briefly_for_USR1(void *arg)
@@ -317,13 +302,12 @@ static void *waits_briefly_for_USR1(void *arg)
 	static const struct timespec brief = { 0, 50000 };
 	sigset_t set;
 
-	sigemptyset(&set);
-	sigaddset(&set, SIGUSR1);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
-	atomic_fetch_add(&entered, 1);
+	mask(SIG_BLOCK, SIGUSR1);
+	pthread_sigmask(SIG_BLOCK, NULL, &set);
+	tick(&entered);
 	while (!over)
 		if (sigtimedwait(&set, NULL, &brief) == SIGUSR1)
-			atomic_fetch_add(&taken, 1);
+			tick(&taken);
 	return arg;
 }
 
@@ -335,11 +319,10 @@ TEST(a_signal_sent_as_sigtimedwait_times_out_is_not_lost)
 	t = started(waits_briefly_for_USR1, NULL);
 	for (int i = 0; i < 5000; i++) {
 		EXPECT_EQ(pthread_kill(t, SIGUSR1), 0);
-		while (taken <= i)
-			sched_yield();
+		await(&taken, i + 1);
 	}
 	over = 1;
 	EXPECT_EQ(pthread_join(t, NULL), 0);
-	EXPECT_EQ(taken, 5000);
-	EXPECT_EQ(handled, 0);
+	EXPECT_EQ(taken.n, 5000);
+	EXPECT_EQ(handled.n, 0);
 }

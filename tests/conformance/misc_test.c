@@ -1,69 +1,13 @@
 /* Barriers, spin locks, pthread_once, keys, cancellation, C11 threads, the raw futex, sleeping.
  * The same holds natively. */
-#include "test.h"
+#include "event.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <linux/futex.h>
-#include <pthread.h>
-#include <sched.h>
 #include <semaphore.h>
-#include <stdatomic.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <threads.h>
-#include <time.h>
-#include <unistd.h>
 
-enum { MOST = 300, MS = 1000000 };
+enum { MOST = 300 };
 
 static pthread_t threads[MOST];
-
-#define FAILS(call, error)                                                                         \
-	do {                                                                                       \
-		errno = 0;                                                                         \
-		EXPECT_EQ(call, -1);                                                               \
-		EXPECT_EQ(errno, error);                                                           \
-	} while (0)
-
-static void create_all(int n, void *(*fn)(void *), void *arg)
-{
-	for (int i = 0; i < n; i++)
-		EXPECT_EQ(pthread_create(&threads[i], NULL, fn, arg), 0);
-}
-
-static void join_all(int n)
-{
-	for (int i = 0; i < n; i++)
-		EXPECT_EQ(pthread_join(threads[i], NULL), 0);
-}
-
-static void run_all(int n, void *(*fn)(void *), void *arg)
-{
-	create_all(n, fn, arg);
-	join_all(n);
-}
-
-static struct timespec in_ms(clockid_t clock, long ms)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	t.tv_nsec += ms % 1000 * MS;
-	t.tv_sec += ms / 1000 + t.tv_nsec / 1000000000;
-	t.tv_nsec %= 1000000000;
-	return t;
-}
-
-/* That time has come by that clock, and not long ago. */
-static bool just_past(clockid_t clock, const struct timespec *until)
-{
-	struct timespec now = in_ms(clock, 0);
-	long long s = now.tv_sec - until->tv_sec,
-		  late = s * 1000000000 + now.tv_nsec - until->tv_nsec;
-
-	return late >= 0 && late < 2000000000;
-}
 
 /* ---- barriers and spin locks ---- */
 
@@ -89,7 +33,7 @@ TEST(one_of_64_at_a_barrier_is_told_in_each_round)
 {
 	EXPECT_EQ(pthread_barrier_init(&barrier, NULL, 0), EINVAL);
 	EXPECT_EQ(pthread_barrier_init(&barrier, NULL, 64), 0);
-	run_all(64, meets, NULL);
+	run(64, meets, NULL);
 	EXPECT_EQ(serials, 50);
 	EXPECT_EQ(pthread_barrier_destroy(&barrier), 0);
 }
@@ -109,7 +53,7 @@ static void *meets_any(void *arg)
 TEST_IN(5, a_barrier_lets_through_pairs_of_more_threads)
 {
 	pthread_barrier_init(&barrier, NULL, 2);
-	run_all(4, meets_any, NULL);
+	run(4, meets_any, NULL);
 	EXPECT_EQ(returned, 4000);
 	EXPECT_EQ(serials, 2000);
 }
@@ -118,7 +62,7 @@ static void *meets_and_unmaps(void *arg)
 {
 	if (pthread_barrier_wait(arg) == PTHREAD_BARRIER_SERIAL_THREAD) {
 		EXPECT_EQ(pthread_barrier_destroy(arg), 0);
-		EXPECT_EQ(munmap(arg, 4096), 0);
+		EXPECT_EQ(munmap(arg, PAGE), 0);
 	}
 	return NULL;
 }
@@ -126,10 +70,9 @@ static void *meets_and_unmaps(void *arg)
 TEST(a_barrier_may_be_destroyed_and_unmapped_by_the_first_to_leave)
 {
 	for (int i = 0; i < 100; i++) {
-		void *b = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-			       0);
+		void *b = mapped(MAP_PRIVATE);
 		EXPECT_EQ(pthread_barrier_init(b, NULL, 4), 0);
-		run_all(4, meets_and_unmaps, b);
+		run(4, meets_and_unmaps, b);
 	}
 }
 
@@ -152,7 +95,7 @@ static void *spins(void *arg)
 TEST(a_spin_lock_excludes_more_threads_than_there_are_cpus)
 {
 	EXPECT_EQ(pthread_spin_init(&spin, PTHREAD_PROCESS_PRIVATE), 0);
-	run_all(8, spins, NULL);
+	run(8, spins, NULL);
 	EXPECT_EQ(spun, 4000);
 	EXPECT_EQ(pthread_spin_trylock(&spin), 0);
 	EXPECT_EQ(pthread_spin_unlock(&spin), 0);
@@ -162,12 +105,13 @@ TEST(a_spin_lock_excludes_more_threads_than_there_are_cpus)
 /* ---- once and keys ---- */
 
 static pthread_once_t onces[20];
-static _Atomic int inits, inits_begun;
+static _Atomic int inits;
+static struct event inits_begun;
 static sem_t sem;
 
 static void init(void)
 {
-	usleep(500);
+	settle();
 	atomic_fetch_add(&inits, 1);
 }
 
@@ -182,13 +126,13 @@ static void *inits_all(void *arg)
 
 TEST(once_is_once_and_over_for_all_who_return)
 {
-	run_all(32, inits_all, NULL);
+	run(32, inits_all, NULL);
 	EXPECT_EQ(inits, 20);
 }
 
 static void init_waits(void)
 {
-	atomic_fetch_add(&inits_begun, 1);
+	tick(&inits_begun);
 	EXPECT_EQ(sem_wait(&sem), 0);
 	atomic_fetch_add(&inits, 1);
 }
@@ -202,23 +146,18 @@ static void *inits_waiting(void *arg)
 TEST(a_cancelled_once_is_run_by_the_next)
 {
 	pthread_once_t once = PTHREAD_ONCE_INIT;
-	void *r;
 
 	sem_init(&sem, 0, 0);
-	create_all(1, inits_waiting, &once);
-	while (inits_begun == 0)
-		usleep(1000);
-	for (int i = 1; i < 4; i++)
-		EXPECT_EQ(pthread_create(&threads[i], NULL, inits_waiting, &once), 0);
-	usleep(5000);
-	EXPECT_EQ(inits_begun, 1);
+	start(threads, 1, inits_waiting, &once);
+	await(&inits_begun, 1);
+	start(threads + 1, 3, inits_waiting, &once);
+	settle();
+	EXPECT_EQ(inits_begun.n, 1);
 	EXPECT_EQ(pthread_cancel(threads[0]), 0);
-	EXPECT_EQ(pthread_join(threads[0], &r), 0);
-	EXPECT(r == PTHREAD_CANCELED);
+	expect_cancelled(threads[0]);
 	sem_post(&sem);
-	for (int i = 1; i < 4; i++)
-		EXPECT_EQ(pthread_join(threads[i], &r), 0);
-	EXPECT_EQ(inits_begun, 2);
+	join(threads + 1, 3);
+	EXPECT_EQ(inits_begun.n, 2);
 	EXPECT_EQ(inits, 1);
 	EXPECT_EQ(pthread_once(&once, init_waits), 0);
 }
@@ -252,7 +191,7 @@ TEST(keys_begin_as_null_and_end_with_their_destructors)
 	for (int i = 0; i < KEYS; i++)
 		EXPECT_EQ(pthread_key_create(&keys[i], i % 2 ? destroy : NULL), 0);
 	for (int i = 0; i < 20; i++) {
-		run_all(2, sets_keys, i % 2 ? keys : NULL);
+		run(2, sets_keys, i % 2 ? keys : NULL);
 	}
 	for (int i = 0; i < KEYS; i++)
 		EXPECT_EQ(destroyed[i], i % 2 ? 40 : 0);
@@ -277,10 +216,10 @@ TEST(a_destructor_that_sets_again_runs_4_times_and_of_a_deleted_key_never)
 {
 	EXPECT_EQ(pthread_key_create(&keys[0], sets_again), 0);
 	for (int i = 1; i <= 3; i++) {
-		run_all(1, sets_one, NULL);
+		run(1, sets_one, NULL);
 		EXPECT_EQ(destroyed[0], i * PTHREAD_DESTRUCTOR_ITERATIONS);
 	}
-	run_all(1, sets_one, keys);
+	run(1, sets_one, keys);
 	EXPECT_EQ(destroyed[0], 12);
 	EXPECT_EQ(pthread_key_delete(keys[0]), EINVAL);
 	EXPECT_EQ(pthread_setspecific(keys[0], keys), EINVAL);
@@ -290,7 +229,8 @@ TEST(a_destructor_that_sets_again_runs_4_times_and_of_a_deleted_key_never)
 
 static pthread_mutex_t mutex;
 static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
-static _Atomic int cleaned, stage;
+static _Atomic int cleaned;
+static struct event stage;
 
 static void clean(void *arg)
 {
@@ -352,7 +292,6 @@ TEST(a_cancellation_ends_each_kind_of_wait_and_runs_the_cleanup)
 					 in_cond_wait };
 	enum { WAITS = sizeof(waits) / sizeof(*waits) };
 	pthread_mutexattr_t attr;
-	void *r;
 
 	pthread_mutexattr_init(&attr);
 	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ERRORCHECK);
@@ -361,12 +300,12 @@ TEST(a_cancellation_ends_each_kind_of_wait_and_runs_the_cleanup)
 	for (int round = 0; round < 10; round++) {
 		for (int i = 0; i < WAITS; i++)
 			EXPECT_EQ(pthread_create(&threads[i], NULL, is_cancelled_in, &waits[i]), 0);
+		/* Sooner and later; one of them never sleeps. */
 		usleep((useconds_t)round * 500);
 		for (int i = 0; i < WAITS; i++)
 			EXPECT_EQ(pthread_cancel(threads[i]), 0);
 		for (int i = 0; i < WAITS; i++) {
-			EXPECT_EQ(pthread_join(threads[i], &r), 0);
-			EXPECT(r == PTHREAD_CANCELED);
+			expect_cancelled(threads[i]);
 		}
 	}
 	EXPECT_EQ(cleaned, 10 * WAITS);
@@ -392,11 +331,10 @@ TEST(a_thread_whose_joiner_was_cancelled_may_be_joined)
 
 	sem_init(&sem, 0, 0);
 	EXPECT_EQ(pthread_create(&target, NULL, takes, (void *)8), 0);
-	create_all(1, joins, &target);
-	usleep(5000);
+	start(threads, 1, joins, &target);
+	settle();
 	EXPECT_EQ(pthread_cancel(threads[0]), 0);
-	EXPECT_EQ(pthread_join(threads[0], &r), 0);
-	EXPECT(r == PTHREAD_CANCELED);
+	expect_cancelled(threads[0]);
 	sem_post(&sem);
 	EXPECT_EQ(pthread_join(target, &r), 0);
 	EXPECT_EQ((long)r, 8);
@@ -408,34 +346,30 @@ static void *defers(void *arg)
 
 	EXPECT_EQ(pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old), 0);
 	EXPECT_EQ(old, PTHREAD_CANCEL_ENABLE);
-	stage = 1;
+	tick(&stage);
 	EXPECT_EQ(sem_wait(&sem), 0);
 	EXPECT_EQ(usleep(1000), 0);
 	pthread_testcancel();
-	stage = 2;
+	tick(&stage);
 	EXPECT_EQ(pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &old), 0);
 	EXPECT_EQ(old, PTHREAD_CANCEL_DISABLE);
-	stage = 3;
+	tick(&stage);
 	pthread_testcancel();
-	stage = 4;
+	tick(&stage);
 	return arg;
 }
 
 TEST(a_cancellation_is_kept_until_it_is_enabled)
 {
-	void *r;
-
 	sem_init(&sem, 0, 0);
-	create_all(1, defers, NULL);
-	while (stage == 0)
-		usleep(1000);
+	start(threads, 1, defers, NULL);
+	await(&stage, 1);
 	EXPECT_EQ(pthread_cancel(threads[0]), 0);
-	usleep(5000);
-	EXPECT_EQ(stage, 1);
+	settle();
+	EXPECT_EQ(stage.n, 1);
 	sem_post(&sem);
-	EXPECT_EQ(pthread_join(threads[0], &r), 0);
-	EXPECT(r == PTHREAD_CANCELED);
-	EXPECT_EQ(stage, 3);
+	expect_cancelled(threads[0]);
+	EXPECT_EQ(stage.n, 3);
 }
 
 TEST(a_wait_that_is_cancelled_has_taken_nothing)
@@ -444,9 +378,9 @@ TEST(a_wait_that_is_cancelled_has_taken_nothing)
 		int n;
 		void *r;
 		sem_init(&sem, 0, 0);
-		create_all(1, takes, NULL);
+		start(threads, 1, takes, NULL);
 		if (i % 2)
-			usleep(100);
+			settle();
 		sem_post(&sem);
 		pthread_cancel(threads[0]);
 		EXPECT_EQ(pthread_join(threads[0], &r), 0);
@@ -484,7 +418,7 @@ static int takes_turns(void *arg)
 	EXPECT_EQ(mtx_trylock(&mtx), thrd_busy);
 	EXPECT_EQ(mtx_timedlock(&mtx, &soon), thrd_timedout);
 	EXPECT(just_past(CLOCK_REALTIME, &soon));
-	stage++;
+	tick(&stage);
 	EXPECT_EQ(mtx_lock(&mtx), thrd_success);
 	for (int i = 0; i < 100; i++) {
 		while (turns % 2 == 0)
@@ -507,8 +441,7 @@ TEST(the_calls_of_c11_do_as_the_standard_says)
 	EXPECT_EQ(mtx_lock(&mtx), thrd_success);
 	EXPECT_EQ(thrd_create(&thread, takes_turns, &cleaned), thrd_success);
 	EXPECT(!thrd_equal(thread, thrd_current()));
-	while (stage == 0)
-		thrd_yield();
+	await(&stage, 1);
 	for (int i = 0; i < 100; i++) {
 		turns++;
 		EXPECT_EQ(cnd_broadcast(&cnd), thrd_success);
@@ -556,10 +489,10 @@ static void *waits_by_bit(void *arg)
 static void await_waiters(int n)
 {
 	while (n > 0) {
+		settle();
 		long r = futex(&word, FUTEX_CMP_REQUEUE, 0, (void *)INT_MAX, &word2, 7);
 		EXPECT(r >= 0 && r <= n);
 		n -= (int)r;
-		usleep(1000);
 	}
 }
 
@@ -567,7 +500,7 @@ TEST(a_raw_futex_compares_and_times_out)
 {
 	struct timespec t = { .tv_nsec = 20 * MS }, until;
 
-	create_all(1, takes, NULL);
+	start(threads, 1, takes, NULL);
 	for (int i = 0; i < 2; i++) {
 		FAILS(futex(&word, FUTEX_WAIT, 6, NULL, NULL, 0), EAGAIN);
 		until = in_ms(CLOCK_MONOTONIC, 20);
@@ -589,7 +522,7 @@ TEST(a_raw_futex_compares_and_times_out)
 		FAILS(futex(&word, FUTEX_CMP_REQUEUE, 1, (void *)1, &word2, 6), EAGAIN);
 	}
 	sem_post(&sem);
-	join_all(1);
+	join(threads, 1);
 }
 
 TEST(a_raw_wake_counts_and_takes_only_those_of_its_bits)
@@ -644,9 +577,9 @@ static void *sleeps_exactly(void *arg)
 TEST(a_sleep_is_as_long_as_asked_for)
 {
 	sleeps_exactly(NULL);
-	create_all(4, sleeps_exactly, NULL);
+	start(threads, 4, sleeps_exactly, NULL);
 	sleeps_exactly(NULL);
-	join_all(4);
+	join(threads, 4);
 }
 
 static void *sleeps_100_ms(void *arg)
@@ -659,6 +592,6 @@ TEST(of_300_threads_all_sleep_at_once)
 {
 	struct timespec until = in_ms(CLOCK_MONOTONIC, 100);
 
-	run_all(300, sleeps_100_ms, NULL);
+	run(300, sleeps_100_ms, NULL);
 	EXPECT(just_past(CLOCK_MONOTONIC, &until));
 }

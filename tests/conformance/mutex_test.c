@@ -1,22 +1,14 @@
 /* Mutexes of every kind: who gets one, who is told off, what is left of it. The same holds
  * natively. */
-#include "test.h"
+#include "event.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
+#include <semaphore.h>
 
 struct kind {
 	int type, robust, protocol, shared;
 };
 
-enum { PLAIN = 4, NKINDS = 12, PAGE = 4096 };
+enum { PLAIN = 4, NKINDS = 12 };
 
 static const struct kind kinds[NKINDS] = {
 	{ PTHREAD_MUTEX_NORMAL, 0, 0, 0 },     { PTHREAD_MUTEX_RECURSIVE, 0, 0, 0 },
@@ -37,37 +29,6 @@ static void make(pthread_mutex_t *m, const struct kind *kind)
 	EXPECT_EQ(pthread_mutexattr_setprotocol(&attr, kind->protocol), 0);
 	EXPECT_EQ(pthread_mutexattr_setpshared(&attr, kind->shared), 0);
 	EXPECT_EQ(pthread_mutex_init(m, &attr), 0);
-}
-
-static struct timespec in_ms(clockid_t clock, long ms)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	ms += t.tv_nsec / 1000000;
-	return (struct timespec){ t.tv_sec + ms / 1000, ms % 1000 * 1000000 + t.tv_nsec % 1000000 };
-}
-
-static long now_us(void)
-{
-	struct timespec t = in_ms(CLOCK_MONOTONIC, 0);
-	return t.tv_sec * 1000000 + t.tv_nsec / 1000;
-}
-
-static void *mapped(int how)
-{
-	return mmap(NULL, PAGE, PROT_READ | PROT_WRITE, how | MAP_ANONYMOUS, -1, 0);
-}
-
-/* on_thread: what fn returns, run on a thread of its own. */
-static long on_thread(void *(*fn)(void *), void *arg)
-{
-	pthread_t t;
-	void *r;
-
-	EXPECT_EQ(pthread_create(&t, NULL, fn, arg), 0);
-	EXPECT_EQ(pthread_join(t, &r), 0);
-	return (long)r;
 }
 
 static void *tries(void *m)
@@ -140,17 +101,15 @@ static void *counts(void *arg)
 
 TEST(of_any_number_of_threads_one_is_inside_at_a_time)
 {
-	static const long numbers[] = { 2, 8, 64 };
+	static const int numbers[] = { 2, 8, 64 };
 	static pthread_t t[64];
 
 	for (int i = 0; i < NKINDS * 3; i++) {
-		long threads = numbers[i % 3], rounds = (i / 3 < PLAIN ? 19200 : 1280) / threads;
+		int threads = numbers[i % 3], rounds = (i / 3 < PLAIN ? 19200 : 1280) / threads;
 		struct counter c = { .rounds = rounds };
 		make(&c.m, &kinds[i / 3]);
-		for (int j = 0; j < threads; j++)
-			EXPECT_EQ(pthread_create(&t[j], NULL, counts, &c), 0);
-		for (int j = 0; j < threads; j++)
-			EXPECT_EQ(pthread_join(t[j], NULL), 0);
+		start(t, threads, counts, &c);
+		join(t, threads);
 		EXPECT_EQ(c.n, threads * rounds);
 		EXPECT_EQ(pthread_mutex_destroy(&c.m), 0);
 	}
@@ -228,6 +187,7 @@ static void *sees_itself(void *arg)
 		EXPECT_EQ(pthread_mutex_lock(m), 0);
 		EXPECT(m->__data.__lock != 0);
 		EXPECT_EQ(m->__data.__owner, gettid());
+		/* Sleeps, and wakes up wherever it may. */
 		if (i % 7 == 0)
 			usleep(100);
 		EXPECT_EQ(m->__data.__owner, gettid());
@@ -242,10 +202,8 @@ TEST(the_owner_is_seen_while_it_is_locked)
 		pthread_mutex_t m;
 		pthread_t t[8];
 		make(&m, &kinds[i]);
-		for (int j = 0; j < 8; j++)
-			pthread_create(&t[j], NULL, sees_itself, &m);
-		for (int j = 0; j < 8; j++)
-			pthread_join(t[j], NULL);
+		start(t, 8, sees_itself, &m);
+		join(t, 8);
 		EXPECT_EQ(m.__data.__owner, 0);
 		EXPECT_EQ(m.__data.__lock, 0);
 	}
@@ -285,6 +243,8 @@ TEST(a_deadline_counts_only_for_one_that_must_wait)
 	}
 }
 
+static struct event gave_up;
+
 static void *waits_by_both_clocks(void *arg)
 {
 	static const clockid_t clocks[] = { CLOCK_REALTIME, CLOCK_MONOTONIC };
@@ -296,6 +256,7 @@ static void *waits_by_both_clocks(void *arg)
 		EXPECT_EQ(pthread_mutex_clocklock(arg, clocks[i], &until), ETIMEDOUT);
 		EXPECT(now_us() - start >= 14000 && now_us() - start < 1000000);
 	}
+	tick(&gave_up);
 	until = in_ms(CLOCK_MONOTONIC, 5000);
 	EXPECT_EQ(pthread_mutex_clocklock(arg, CLOCK_MONOTONIC, &until), 0);
 	EXPECT_EQ(pthread_mutex_unlock(arg), 0);
@@ -311,17 +272,19 @@ TEST(waits_end_at_their_deadline_or_with_the_lock)
 		make(&m, &kinds[i]);
 		pthread_mutex_lock(&m);
 		pthread_create(&t, NULL, waits_by_both_clocks, &m);
-		usleep(60000);
+		await(&gave_up, i + 1);
+		settle();
 		pthread_mutex_unlock(&m);
 		pthread_join(t, NULL);
 	}
 }
 
-static int handled;
+static struct event handled;
 
-static void handler(int sig)
+static void handles(int sig)
 {
-	handled = sig;
+	(void)sig;
+	tick(&handled);
 }
 
 static void *waits_undisturbed(void *m)
@@ -334,31 +297,31 @@ static void *waits_undisturbed(void *m)
 
 TEST(neither_a_signal_nor_a_cancellation_ends_a_wait)
 {
-	signal(SIGUSR1, handler);
+	handle_with(SIGUSR1, handles, SA_RESTART);
 	for (int i = 0; i < NKINDS; i++) {
 		pthread_mutex_t m;
 		pthread_t t;
-		void *r;
 		make(&m, &kinds[i]);
 		pthread_mutex_lock(&m);
-		handled = 0;
 		pthread_create(&t, NULL, waits_undisturbed, &m);
-		usleep(2000);
+		settle();
 		EXPECT_EQ(pthread_kill(t, SIGUSR1), 0);
 		EXPECT_EQ(pthread_cancel(t), 0);
-		usleep(2000);
+		settle();
 		EXPECT_EQ(pthread_tryjoin_np(t, NULL), EBUSY);
 		pthread_mutex_unlock(&m);
-		EXPECT_EQ(pthread_join(t, &r), 0);
-		EXPECT(r == PTHREAD_CANCELED);
+		expect_cancelled(t);
 		EXPECT_EQ(on_thread(tries, &m), 0);
-		EXPECT_EQ(handled, SIGUSR1);
+		EXPECT_EQ(handled.n, i + 1);
 	}
 }
 
 /* ---- memory that goes with the last user ---- */
+enum { BRIEF_USERS = 4 };
+
 struct brief {
 	pthread_mutex_t m;
+	struct event coming;
 	int users;
 	bool slow;
 };
@@ -368,10 +331,11 @@ static void *last_unmaps(void *arg)
 	struct brief *b = arg;
 	bool last;
 
+	tick(&b->coming);
 	EXPECT_EQ(pthread_mutex_lock(&b->m), 0);
 	last = --b->users == 0;
 	if (b->slow)
-		usleep(600);
+		await(&b->coming, BRIEF_USERS);
 	EXPECT_EQ(pthread_mutex_unlock(&b->m), 0);
 	if (last) {
 		EXPECT_EQ(pthread_mutex_destroy(&b->m), 0);
@@ -382,18 +346,14 @@ static void *last_unmaps(void *arg)
 
 TEST(the_last_to_have_held_one_may_unmap_it)
 {
-	enum { N = 4 };
-
 	for (int i = 0; i < 160; i++) {
 		struct brief *b = mapped(MAP_PRIVATE);
-		pthread_t t[N];
+		pthread_t t[BRIEF_USERS];
 		make(&b->m, &kinds[i % PLAIN]);
-		b->users = N;
+		b->users = BRIEF_USERS;
 		b->slow = i % 8 >= 6;
-		for (int j = 0; j < N; j++)
-			pthread_create(&t[j], NULL, last_unmaps, b);
-		for (int j = 0; j < N; j++)
-			pthread_join(t[j], NULL);
+		start(t, BRIEF_USERS, last_unmaps, b);
+		join(t, BRIEF_USERS);
 	}
 }
 
@@ -403,7 +363,6 @@ TEST(processes_and_their_threads_exclude_each_other)
 	for (int i = PLAIN; i < NKINDS; i++) {
 		struct counter *c = mapped(MAP_SHARED);
 		pthread_t t;
-		int status;
 		if (!kinds[i].shared)
 			continue;
 		make(&c->m, &kinds[i]);
@@ -414,78 +373,95 @@ TEST(processes_and_their_threads_exclude_each_other)
 		pthread_join(t, NULL);
 		if (pid == 0)
 			_exit(0);
-		EXPECT_EQ(waitpid(pid, &status, 0), pid);
-		EXPECT_EQ(status, 0);
+		EXPECT_EQ(status_of(pid), 0);
 		EXPECT_EQ(c->n, 2 * 2 * 500);
 		munmap(c, PAGE);
 	}
 }
 
 /* ---- robust ones ---- */
-static void *dies_holding(void *m)
+/* Who waits for a death comes when it is held; who is to die does so when all others sleep. */
+struct mortal {
+	pthread_mutex_t m;
+	sem_t held;
+	bool process;
+};
+
+static void *dies_holding(void *arg)
 {
-	EXPECT_EQ(pthread_mutex_lock(m), 0);
-	usleep(2000);
+	struct mortal *x = arg;
+
+	EXPECT_EQ(pthread_mutex_lock(&x->m), 0);
+	EXPECT_EQ(sem_post(&x->held), 0);
+	if (x->process)
+		await_sleep_of(getppid(), 0);
+	else
+		settle();
 	return NULL;
 }
 
-static void dies(pthread_mutex_t *m, bool process)
+static void dies(struct mortal *x)
 {
-	int status;
-
-	if (!process) {
-		on_thread(dies_holding, m);
+	if (!x->process) {
+		on_thread(dies_holding, x);
 		return;
 	}
 	pid_t pid = fork();
 	if (pid == 0) {
-		dies_holding(m);
+		dies_holding(x);
 		_exit(0);
 	}
-	EXPECT_EQ(waitpid(pid, &status, 0), pid);
-	EXPECT_EQ(status, 0);
+	EXPECT_EQ(status_of(pid), 0);
 }
 
-static void inherit(pthread_mutex_t *m, bool process)
+static void inherit(struct mortal *x)
 {
-	dies(m, process);
+	pthread_mutex_t *m = &x->m;
+
+	dies(x);
 	EXPECT_EQ(pthread_mutex_trylock(m), EOWNERDEAD);
 	EXPECT_EQ(on_thread(tries, m), EBUSY);
 	EXPECT_EQ(pthread_mutex_consistent(m), 0);
 	EXPECT_EQ(pthread_mutex_consistent(m), EINVAL);
 	EXPECT_EQ(pthread_mutex_unlock(m), 0);
-	dies(m, process);
+	dies(x);
 	EXPECT_EQ(pthread_mutex_lock(m), EOWNERDEAD);
 	EXPECT_EQ(pthread_mutex_unlock(m), 0);
 	EXPECT_EQ(pthread_mutex_lock(m), ENOTRECOVERABLE);
 	EXPECT_EQ(on_thread(tries, m), ENOTRECOVERABLE);
 }
 
-static void *inherits_waiting(void *m)
+static void *waits_for_the_dying(void *arg)
 {
-	int r;
+	struct mortal *x = arg;
 
-	while ((r = pthread_mutex_lock(m)) == 0) {
-		pthread_mutex_unlock(m);
-		usleep(500);
-	}
-	EXPECT_EQ(r, EOWNERDEAD);
-	EXPECT_EQ(pthread_mutex_consistent(m), 0);
-	return (void *)(long)pthread_mutex_unlock(m);
+	EXPECT_EQ(sem_wait(&x->held), 0);
+	EXPECT_EQ(pthread_mutex_lock(&x->m), EOWNERDEAD);
+	EXPECT_EQ(pthread_mutex_consistent(&x->m), 0);
+	EXPECT_EQ(pthread_mutex_unlock(&x->m), 0);
+	return NULL;
+}
+
+static void dies_awaited(struct mortal *x)
+{
+	pthread_t t;
+
+	EXPECT_EQ(sem_init(&x->held, 1, 0), 0);
+	start(&t, 1, waits_for_the_dying, x);
+	dies(x);
+	join(&t, 1);
 }
 
 static void robust_of(bool shared, bool process)
 {
 	for (int i = 0; i < NKINDS; i++) {
-		pthread_mutex_t *m = mapped(MAP_SHARED);
-		pthread_t t;
+		struct mortal *x = mapped(MAP_SHARED);
 		if (!kinds[i].robust || kinds[i].shared != shared)
 			continue;
-		make(m, &kinds[i]);
-		pthread_create(&t, NULL, inherits_waiting, m);
-		dies(m, process);
-		pthread_join(t, NULL);
-		inherit(m, process);
+		make(&x->m, &kinds[i]);
+		x->process = process;
+		dies_awaited(x);
+		inherit(x);
 	}
 }
 
@@ -496,42 +472,15 @@ TEST(who_dies_with_a_robust_one_leaves_it_to_the_next)
 	robust_of(true, true);
 }
 
-static void *waits_for_the_dying(void *m)
-{
-	EXPECT_EQ(pthread_mutex_lock(m), EOWNERDEAD);
-	EXPECT_EQ(pthread_mutex_consistent(m), 0);
-	EXPECT_EQ(pthread_mutex_unlock(m), 0);
-	return NULL;
-}
-
-static void *dies_awaited(void *m)
-{
-	EXPECT_EQ(pthread_mutex_lock(m), 0);
-	usleep(10000);
-	return NULL;
-}
-
 TEST(a_robust_one_that_inherits_priority_is_left_to_the_next_too)
 {
-	for (int shared = 0; shared < 2; shared++) {
-		pthread_mutexattr_t attr;
-		pthread_mutex_t m;
-		pthread_t t[2];
-		pthread_mutexattr_init(&attr);
-		pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
-		pthread_mutexattr_setprotocol(&attr, PTHREAD_PRIO_INHERIT);
-		pthread_mutexattr_setpshared(&attr, shared);
-		EXPECT_EQ(pthread_mutex_init(&m, &attr), 0);
-		for (int i = 0; i < 3; i++) {
-			inherit(&m, false);
-			pthread_mutex_init(&m, &attr);
-			pthread_create(&t[0], NULL, dies_awaited, &m);
-			usleep(3000);
-			pthread_create(&t[1], NULL, waits_for_the_dying, &m);
-			pthread_join(t[0], NULL);
-			pthread_join(t[1], NULL);
-			EXPECT_EQ(pthread_mutex_lock(&m), 0);
-			EXPECT_EQ(pthread_mutex_unlock(&m), 0);
-		}
+	for (int i = 0; i < 6; i++) {
+		struct mortal x = { .process = false };
+		struct kind kind = { PTHREAD_MUTEX_NORMAL, 1, 1, i % 2 };
+		make(&x.m, &kind);
+		dies_awaited(&x);
+		EXPECT_EQ(pthread_mutex_lock(&x.m), 0);
+		EXPECT_EQ(pthread_mutex_unlock(&x.m), 0);
+		inherit(&x);
 	}
 }

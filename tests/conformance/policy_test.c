@@ -1,13 +1,9 @@
 /* Affinity, policy and priority of threads, set by themselves, by others and by attributes. The
  * same holds natively. */
-#include "test.h"
+#include "threads.h"
 
-#include <errno.h>
-#include <pthread.h>
-#include <sched.h>
 #include <semaphore.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 static sem_t ready, go;
 static volatile int stop;
@@ -71,8 +67,7 @@ TEST(a_thread_begins_with_the_affinity_of_its_attributes_or_its_creator)
 	EXPECT_EQ(pthread_attr_setaffinity_np(&attr, sizeof(none), &none), 0);
 	EXPECT_EQ(pthread_create(&t, &attr, is_bound_at_its_start, &only), EINVAL);
 	EXPECT_EQ(pthread_setaffinity_np(pthread_self(), sizeof(only), &only), 0);
-	EXPECT_EQ(pthread_create(&t, NULL, is_bound_at_its_start, &only), 0);
-	EXPECT_EQ(pthread_join(t, NULL), 0);
+	on_thread(is_bound_at_its_start, &only);
 }
 
 static void *is_bound_later(void *only)
@@ -87,6 +82,7 @@ static void *is_bound_later(void *only)
 static void *is_bound_in_its_sleep(void *only)
 {
 	sem_post(&ready);
+	/* Bound meanwhile. */
 	EXPECT_EQ(usleep(20000), 0);
 	runs_bound(only);
 	return NULL;

@@ -5,19 +5,9 @@
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 
-static void opens_pipe(struct wait *w)
-{
-	EXPECT_EQ(pipe(w->fd), 0);
-}
-
 static void opens_pair(struct wait *w)
 {
 	EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, w->fd), 0);
-}
-
-static void feeds(struct wait *w)
-{
-	EXPECT_EQ(write(w->fd[1], "x", 1), 1);
 }
 
 static long reads(struct wait *w)
@@ -64,11 +54,12 @@ static long waits_for_child(struct wait *w)
 	return syscall(SYS_wait4, w->pid, NULL, 0, NULL) == w->pid ? 0 : -1;
 }
 
-HOLDS_UP_NOBODY(a_raw_read, .open = opens_pipe, .block = reads, .release = feeds, .wants = 1)
-HOLDS_UP_NOBODY(a_raw_recvfrom, .open = opens_pair, .block = receives, .release = feeds, .wants = 1)
-HOLDS_UP_NOBODY(a_raw_poll, .open = opens_pipe, .block = polls, .release = feeds, .wants = 1)
-HOLDS_UP_NOBODY(a_raw_ppoll, .open = opens_pipe, .block = ppolls, .release = feeds, .wants = 1)
-HOLDS_UP_NOBODY(a_raw_wait4, .open = opens_child, .block = waits_for_child, .release = feeds)
+HOLDS_UP_NOBODY(a_raw_read, .open = opens_pipe, .block = reads, .release = feeds_pipe, .wants = 1)
+HOLDS_UP_NOBODY(a_raw_recvfrom, .open = opens_pair, .block = receives, .release = feeds_pipe,
+		.wants = 1)
+HOLDS_UP_NOBODY(a_raw_poll, .open = opens_pipe, .block = polls, .release = feeds_pipe, .wants = 1)
+HOLDS_UP_NOBODY(a_raw_ppoll, .open = opens_pipe, .block = ppolls, .release = feeds_pipe, .wants = 1)
+HOLDS_UP_NOBODY(a_raw_wait4, .open = opens_child, .block = waits_for_child, .release = feeds_pipe)
 
 /* It is no point of cancellation. */
 static void *reads_uncancelled(void *arg)
@@ -77,9 +68,9 @@ static void *reads_uncancelled(void *arg)
 	char c;
 
 	pthread_cleanup_push(cleans, NULL);
-	atomic_fetch_add(&entered, 1);
+	tick(&entered);
 	EXPECT_EQ(syscall(SYS_read, w->fd[0], &c, 1), 1);
-	w->returned = 1;
+	tick(&w->returned);
 	pthread_testcancel();
 	pthread_cleanup_pop(0);
 	return NULL;
@@ -89,19 +80,17 @@ TEST(a_raw_read_is_not_cancelled)
 {
 	struct wait w = { 0 };
 	pthread_t t;
-	void *r;
 
 	opens_pipe(&w);
 	EXPECT_EQ(pthread_create(&t, NULL, reads_uncancelled, &w), 0);
 	await(&entered, 1);
 	EXPECT_EQ(pthread_cancel(t), 0);
 	settle();
-	EXPECT_EQ(w.returned, 0);
-	feeds(&w);
-	EXPECT_EQ(pthread_join(t, &r), 0);
-	EXPECT(r == PTHREAD_CANCELED);
-	EXPECT_EQ(w.returned, 1);
-	EXPECT_EQ(cleaned, 1);
+	EXPECT_EQ(w.returned.n, 0);
+	feeds_pipe(&w);
+	expect_cancelled(t);
+	EXPECT_EQ(w.returned.n, 1);
+	EXPECT_EQ(cleaned.n, 1);
 }
 
 static void *forks_raw(void *arg)
@@ -133,15 +122,15 @@ static void *blocks_raw(void *arg)
 
 	EXPECT_EQ(syscall(SYS_rt_sigprocmask, SIG_BLOCK, &set, &before, 8), 0);
 	EXPECT_EQ(before & set, 0);
-	atomic_fetch_add(&entered, 1);
+	tick(&entered);
 	for (int i = 0; i < 20; i++) {
 		usleep(500);
 		EXPECT_EQ(syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &now, 8), 0);
 		EXPECT_EQ(now & set, set);
-		EXPECT_EQ(handled, 0);
+		EXPECT_EQ(handled.n, 0);
 	}
 	EXPECT_EQ(syscall(SYS_rt_sigtimedwait, &set, NULL, NULL, 8), SIGUSR1);
-	EXPECT_EQ(handled, 0);
+	EXPECT_EQ(handled.n, 0);
 	return arg;
 }
 
@@ -162,9 +151,9 @@ static void *suspends_raw(void *arg)
 {
 	unsigned long none = 0;
 
-	atomic_fetch_add(&entered, 1);
+	tick(&entered);
 	FAILS(syscall(SYS_rt_sigsuspend, &none, 8), EINTR);
-	EXPECT_EQ(handled, 1);
+	EXPECT_EQ(handled.n, 1);
 	return arg;
 }
 
@@ -193,7 +182,7 @@ static void *forks_raw_and_reads(void *arg)
 	if (pid == 0)
 		_exit(read(w->fd[0], &c, 1) == 1 && usleep(1000) == 0 ? 3 : 4);
 	settle();
-	feeds(w);
+	feeds_pipe(w);
 	EXPECT_EQ(waitpid(pid, &status, 0), pid);
 	EXPECT(WIFEXITED(status));
 	EXPECT_EQ(WEXITSTATUS(status), 3);

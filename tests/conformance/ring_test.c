@@ -1,13 +1,9 @@
 /* Rings that the kernel gives to one thread alone. */
-#include <errno.h>
+#include "threads.h"
+
 #include <linux/io_uring.h>
-#include <pthread.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <unistd.h>
-
-#include "test.h"
 
 enum { SINGLE_ISSUER = 1 << 12, THREADS = 6, ROUNDS = 2000 };
 
@@ -35,10 +31,8 @@ TEST(a_ring_of_one_thread_stays_its_own)
 {
 	pthread_t t[THREADS];
 
-	for (int i = 0; i < THREADS; i++)
-		EXPECT_EQ(pthread_create(&t[i], NULL, enters, NULL), 0);
-	for (int i = 0; i < THREADS; i++)
-		EXPECT_EQ(pthread_join(t[i], NULL), 0);
+	start(t, THREADS, enters, NULL);
+	join(t, THREADS);
 }
 
 static void *is_refused(void *arg)
@@ -50,8 +44,5 @@ static void *is_refused(void *arg)
 
 TEST(a_ring_without_parameters_is_refused)
 {
-	pthread_t t;
-
-	EXPECT_EQ(pthread_create(&t, NULL, is_refused, NULL), 0);
-	EXPECT_EQ(pthread_join(t, NULL), 0);
+	on_thread(is_refused, NULL);
 }

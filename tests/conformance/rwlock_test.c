@@ -1,60 +1,10 @@
 /* Read-write locks: sharing and excluding, preferences, deadlines, errors, other processes, and
  * the end of a lock. The same holds natively. */
-#include "test.h"
+#include "event.h"
 
-#include <errno.h>
-#include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
-enum { MOST = 64 };
+#include <semaphore.h>
 
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
-static pthread_t threads[MOST];
-
-static void create_all(int n, void *(*fn)(void *), void *arg)
-{
-	for (int i = 0; i < n; i++)
-		EXPECT_EQ(pthread_create(&threads[i], NULL, fn, arg), 0);
-}
-
-static void join_all(int n)
-{
-	for (int i = 0; i < n; i++)
-		EXPECT_EQ(pthread_join(threads[i], NULL), 0);
-}
-
-static void run_all(int n, void *(*fn)(void *), void *arg)
-{
-	create_all(n, fn, arg);
-	join_all(n);
-}
-
-static struct timespec in_ms(clockid_t clock, long ms)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	t.tv_nsec += ms % 1000 * 1000000;
-	t.tv_sec += ms / 1000 + t.tv_nsec / 1000000000;
-	t.tv_nsec %= 1000000000;
-	return t;
-}
-
-/* That time has come by that clock, and not long ago. */
-static bool just_past(clockid_t clock, const struct timespec *until)
-{
-	struct timespec now = in_ms(clock, 0);
-	long long s = now.tv_sec - until->tv_sec,
-		  late = s * 1000000000 + now.tv_nsec - until->tv_nsec;
-
-	return late >= 0 && late < 2000000000;
-}
-
 static void init_kind(pthread_rwlock_t *l, int kind)
 {
 	pthread_rwlockattr_t attr;
@@ -80,7 +30,7 @@ TEST(readers_share_the_lock)
 {
 	for (int n = 8; n <= 64; n *= 8) {
 		pthread_barrier_init(&together, NULL, (unsigned)n);
-		run_all(n, reads_with_all, NULL);
+		run(n, reads_with_all, NULL);
 		pthread_barrier_destroy(&together);
 		EXPECT_EQ(pthread_rwlock_trywrlock(&lock), 0);
 		EXPECT_EQ(pthread_rwlock_unlock(&lock), 0);
@@ -154,7 +104,7 @@ static void work(int n, int rounds, int kind)
 	struct work w = { .lock = &l, .rounds = rounds, .seed = (unsigned)test_seed() };
 
 	init_kind(&l, kind);
-	run_all(n, works, &w);
+	run(n, works, &w);
 	EXPECT_EQ(w.first, n * rounds / 4);
 	EXPECT_EQ(w.reads, n * rounds / 4 * 3);
 	EXPECT_EQ(pthread_rwlock_destroy(&l), 0);
@@ -189,11 +139,11 @@ TEST(trying_gives_ebusy_where_it_would_wait)
 {
 	EXPECT_EQ(pthread_rwlock_tryrdlock(&lock), 0);
 	EXPECT_EQ(pthread_rwlock_trywrlock(&lock), EBUSY);
-	run_all(1, finds_it, NULL);
+	run(1, finds_it, NULL);
 	EXPECT_EQ(pthread_rwlock_unlock(&lock), 0);
 	EXPECT_EQ(pthread_rwlock_trywrlock(&lock), 0);
 	EXPECT_EQ(pthread_rwlock_trywrlock(&lock), EBUSY);
-	run_all(1, finds_it, &lock);
+	run(1, finds_it, &lock);
 	EXPECT_EQ(pthread_rwlock_unlock(&lock), 0);
 }
 
@@ -225,10 +175,10 @@ static void *times_out(void *arg)
 TEST(a_wait_with_a_deadline_ends_at_it_and_not_before)
 {
 	pthread_rwlock_wrlock(&lock);
-	run_all(4, times_out, &lock);
+	run(4, times_out, &lock);
 	pthread_rwlock_unlock(&lock);
 	pthread_rwlock_rdlock(&lock);
-	run_all(4, times_out, NULL);
+	run(4, times_out, NULL);
 	/* Those that gave up left no trace. */
 	EXPECT_EQ(pthread_rwlock_tryrdlock(&lock), 0);
 	pthread_rwlock_unlock(&lock);
@@ -252,7 +202,7 @@ static void *gives_up_often(void *arg)
 TEST(a_deadline_by_the_wall_clock_never_gives_a_lock_that_is_held)
 {
 	pthread_rwlock_rdlock(&lock);
-	run_all(4, gives_up_often, NULL);
+	run(4, gives_up_often, NULL);
 	EXPECT_EQ(pthread_rwlock_unlock(&lock), 0);
 }
 
@@ -272,7 +222,7 @@ static void *asks_badly(void *arg)
 TEST(a_deadline_that_is_none_is_an_error)
 {
 	pthread_rwlock_wrlock(&lock);
-	run_all(1, asks_badly, NULL);
+	run(1, asks_badly, NULL);
 	pthread_rwlock_unlock(&lock);
 }
 
@@ -292,7 +242,7 @@ static void *locks_twice(void *arg)
 TEST(the_writer_that_locks_again_is_told_of_the_deadlock)
 {
 	locks_twice(NULL);
-	run_all(4, locks_twice, NULL);
+	run(4, locks_twice, NULL);
 	locks_twice(NULL);
 }
 
@@ -318,41 +268,48 @@ static void *reads_in_order(void *arg)
 
 TEST(a_reader_may_lock_again_while_a_writer_waits)
 {
-	pthread_t reader;
+	pthread_t writer;
 
 	pthread_rwlock_rdlock(&lock);
-	create_all(1, writes_in_order, &lock);
-	usleep(20000);
+	start(&writer, 1, writes_in_order, &lock);
+	settle();
 	EXPECT_EQ(pthread_rwlock_rdlock(&lock), 0);
 	EXPECT_EQ(pthread_rwlock_tryrdlock(&lock), 0);
-	EXPECT_EQ(pthread_create(&reader, NULL, reads_in_order, &lock), 0);
-	EXPECT_EQ(pthread_join(reader, NULL), 0);
+	on_thread(reads_in_order, &lock);
 	EXPECT_EQ(order, 1);
 	for (int i = 0; i < 3; i++) {
 		EXPECT_EQ(writer_was, 0);
 		EXPECT_EQ(pthread_rwlock_unlock(&lock), 0);
 	}
-	join_all(1);
+	join(&writer, 1);
 	EXPECT_EQ(writer_was, 2);
+}
+
+/* A writer that waits for a reader, this one, and is preferred. */
+static pthread_t prefer(pthread_rwlock_t *l, void *(*writer)(void *))
+{
+	pthread_t t;
+
+	init_kind(l, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+	pthread_rwlock_rdlock(l);
+	start(&t, 1, writer, l);
+	settle();
+	return t;
 }
 
 TEST(a_waiting_writer_goes_before_new_readers_if_it_is_preferred)
 {
 	pthread_rwlock_t l;
-	pthread_t writer;
+	pthread_t writer = prefer(&l, writes_in_order), readers[6];
 
-	init_kind(&l, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
-	pthread_rwlock_rdlock(&l);
-	EXPECT_EQ(pthread_create(&writer, NULL, writes_in_order, &l), 0);
-	for (; pthread_rwlock_tryrdlock(&l) == 0; usleep(1000))
-		pthread_rwlock_unlock(&l);
-	create_all(6, reads_in_order, &l);
-	usleep(20000);
+	EXPECT_EQ(pthread_rwlock_tryrdlock(&l), EBUSY);
+	start(readers, 6, reads_in_order, &l);
+	settle();
 	EXPECT_EQ(order, 0);
 	EXPECT_EQ(pthread_rwlock_tryrdlock(&l), EBUSY);
 	EXPECT_EQ(pthread_rwlock_unlock(&l), 0);
-	join_all(6);
-	pthread_join(writer, NULL);
+	join(readers, 6);
+	join(&writer, 1);
 	EXPECT_EQ(order, 7);
 	EXPECT_EQ(writer_was, 1);
 	EXPECT_EQ(pthread_rwlock_destroy(&l), 0);
@@ -369,14 +326,10 @@ static void *writer_gives_up(void *arg)
 TEST(a_preferred_writer_that_gives_up_lets_the_readers_in)
 {
 	pthread_rwlock_t l;
-	pthread_t writer;
+	pthread_t writer = prefer(&l, writer_gives_up);
 
-	init_kind(&l, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
-	pthread_rwlock_rdlock(&l);
-	EXPECT_EQ(pthread_create(&writer, NULL, writer_gives_up, &l), 0);
-	usleep(10000);
-	run_all(6, reads_in_order, &l);
-	pthread_join(writer, NULL);
+	run(6, reads_in_order, &l);
+	join(&writer, 1);
 	EXPECT_EQ(pthread_rwlock_tryrdlock(&l), 0);
 }
 
@@ -388,7 +341,8 @@ TEST(a_shared_lock_excludes_the_threads_of_all_processes)
 	struct all {
 		pthread_rwlock_t lock;
 		struct work work;
-	} *a = mmap(NULL, sizeof(*a), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		sem_t gave_up;
+	} *a = mapped(MAP_SHARED);
 	pthread_rwlockattr_t attr;
 	struct timespec until;
 	int status;
@@ -396,6 +350,7 @@ TEST(a_shared_lock_excludes_the_threads_of_all_processes)
 	pthread_rwlockattr_init(&attr);
 	EXPECT_EQ(pthread_rwlockattr_setpshared(&attr, PTHREAD_PROCESS_SHARED), 0);
 	EXPECT_EQ(pthread_rwlock_init(&a->lock, &attr), 0);
+	EXPECT_EQ(sem_init(&a->gave_up, 1, 0), 0);
 	a->work.lock = &a->lock;
 	a->work.rounds = ROUNDS;
 	EXPECT_EQ(pthread_rwlock_wrlock(&a->lock), 0);
@@ -406,12 +361,14 @@ TEST(a_shared_lock_excludes_the_threads_of_all_processes)
 		until = in_ms(CLOCK_MONOTONIC, 10);
 		EXPECT_EQ(pthread_rwlock_clockwrlock(&a->lock, CLOCK_MONOTONIC, &until), ETIMEDOUT);
 		EXPECT(just_past(CLOCK_MONOTONIC, &until));
-		run_all(THREADS, works, &a->work);
+		EXPECT_EQ(sem_post(&a->gave_up), 0);
+		run(THREADS, works, &a->work);
 		_exit(0);
 	}
-	usleep(60000);
+	for (int i = 0; i < PROCESSES; i++)
+		EXPECT_EQ(sem_wait(&a->gave_up), 0);
 	EXPECT_EQ(pthread_rwlock_unlock(&a->lock), 0);
-	run_all(THREADS, works, &a->work);
+	run(THREADS, works, &a->work);
 	for (int i = 0; i < PROCESSES; i++) {
 		EXPECT(wait(&status) > 0);
 		EXPECT_EQ(status, 0);
@@ -426,24 +383,24 @@ static void *uses_and_unmaps(void *arg)
 	EXPECT_EQ(pthread_rwlock_wrlock(l), 0);
 	EXPECT_EQ(pthread_rwlock_unlock(l), 0);
 	EXPECT_EQ(pthread_rwlock_destroy(l), 0);
-	EXPECT_EQ(munmap(l, 4096), 0);
+	EXPECT_EQ(munmap(l, PAGE), 0);
 	return NULL;
 }
 
 TEST(the_last_to_unlock_may_destroy_and_unmap_at_once)
 {
 	for (int i = 0; i < 300; i++) {
-		pthread_rwlock_t *l = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
-					   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		pthread_rwlock_t *l = mapped(MAP_PRIVATE);
+		pthread_t t;
 		pthread_rwlock_init(l, NULL);
 		if (i % 2)
 			pthread_rwlock_wrlock(l);
 		else
 			pthread_rwlock_rdlock(l);
-		create_all(1, uses_and_unmaps, l);
+		start(&t, 1, uses_and_unmaps, l);
 		for (int j = 0; j < i % 5; j++)
 			sched_yield();
 		EXPECT_EQ(pthread_rwlock_unlock(l), 0);
-		join_all(1);
+		join(&t, 1);
 	}
 }

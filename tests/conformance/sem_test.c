@@ -1,45 +1,14 @@
 /* Semaphores: counts, deadlines, errors, signals, names, other processes, and the end of one.
  * The same holds natively. */
-#include "test.h"
+#include "event.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <pthread.h>
-#include <sched.h>
 #include <semaphore.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <sys/mman.h>
 #include <sys/time.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 enum { MOST = 64 };
 
 static pthread_t threads[MOST];
 static sem_t sem, back;
-
-#define FAILS(call, error)                                                                         \
-	do {                                                                                       \
-		errno = 0;                                                                         \
-		EXPECT_EQ(call, -1);                                                               \
-		EXPECT_EQ(errno, error);                                                           \
-	} while (0)
-
-static void create_all(int n, void *(*fn)(void *), void *arg)
-{
-	for (int i = 0; i < n; i++)
-		EXPECT_EQ(pthread_create(&threads[i], NULL, fn, arg), 0);
-}
-
-static void join_all(int n)
-{
-	for (int i = 0; i < n; i++)
-		EXPECT_EQ(pthread_join(threads[i], NULL), 0);
-}
 
 static int value(sem_t *s)
 {
@@ -47,33 +16,6 @@ static int value(sem_t *s)
 
 	EXPECT_EQ(sem_getvalue(s, &n), 0);
 	return n;
-}
-
-static void run_all(int n, void *(*fn)(void *), void *arg)
-{
-	create_all(n, fn, arg);
-	join_all(n);
-}
-
-static struct timespec in_ms(clockid_t clock, long ms)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	t.tv_nsec += ms % 1000 * 1000000;
-	t.tv_sec += ms / 1000 + t.tv_nsec / 1000000000;
-	t.tv_nsec %= 1000000000;
-	return t;
-}
-
-/* That time has come by that clock, and not long ago. */
-static bool just_past(clockid_t clock, const struct timespec *until)
-{
-	struct timespec now = in_ms(clock, 0);
-	long long s = now.tv_sec - until->tv_sec,
-		  late = s * 1000000000 + now.tv_nsec - until->tv_nsec;
-
-	return late >= 0 && late < 2000000000;
 }
 
 /* ---- counting ---- */
@@ -125,7 +67,7 @@ TEST(a_wait_with_a_deadline_ends_at_it_and_not_before)
 {
 	sem_init(&sem, 0, 0);
 	times_out(NULL);
-	run_all(8, times_out, NULL);
+	run(8, times_out, NULL);
 	/* Those that gave up left no trace. */
 	EXPECT_EQ(sem_post(&sem), 0);
 	EXPECT_EQ(value(&sem), 1);
@@ -148,7 +90,7 @@ TEST(a_deadline_that_is_none_is_an_error)
 {
 	sem_init(&sem, 0, 0);
 	asks_badly(NULL);
-	run_all(1, asks_badly, NULL);
+	run(1, asks_badly, NULL);
 }
 
 /* ---- among threads ---- */
@@ -168,13 +110,13 @@ TEST(two_threads_play_ping_pong)
 
 	sem_init(&sem, 0, 0);
 	sem_init(&back, 0, 0);
-	create_all(1, answers, (void *)(long)N);
+	start(threads, 1, answers, (void *)(long)N);
 	for (int i = 0; i < N; i++) {
 		EXPECT_EQ(value(&back), 0);
 		EXPECT_EQ(sem_post(&sem), 0);
 		EXPECT_EQ(sem_wait(&back), 0);
 	}
-	join_all(1);
+	join(threads, 1);
 	EXPECT_EQ(value(&sem), 0);
 }
 
@@ -198,7 +140,7 @@ static void *enters(void *arg)
 TEST(of_64_threads_never_more_than_the_value_are_inside)
 {
 	sem_init(&sem, 0, 5);
-	run_all(64, enters, NULL);
+	run(64, enters, NULL);
 	EXPECT_EQ(entries, 6400);
 	EXPECT_EQ(value(&sem), 5);
 }
@@ -220,9 +162,9 @@ static void *takes(void *arg)
 TEST(each_post_ends_exactly_one_wait)
 {
 	sem_init(&sem, 0, 0);
-	for (int i = 0; i < 64; i++)
-		EXPECT_EQ(pthread_create(&threads[i], NULL, i < 32 ? takes : posts, NULL), 0);
-	join_all(64);
+	start(threads, 32, takes, NULL);
+	start(threads + 32, 32, posts, NULL);
+	join(threads, 64);
 	EXPECT_EQ(value(&sem), 0);
 }
 
@@ -230,21 +172,20 @@ static void *takes_and_unmaps(void *arg)
 {
 	EXPECT_EQ(sem_wait(arg), 0);
 	EXPECT_EQ(sem_destroy(arg), 0);
-	EXPECT_EQ(munmap(arg, 4096), 0);
+	EXPECT_EQ(munmap(arg, PAGE), 0);
 	return NULL;
 }
 
 TEST(a_semaphore_may_be_unmapped_as_soon_as_the_wait_is_over)
 {
 	for (int i = 0; i < 300; i++) {
-		sem_t *s = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-				0);
+		sem_t *s = mapped(MAP_PRIVATE);
 		sem_init(s, 0, 0);
-		create_all(1, takes_and_unmaps, s);
+		start(threads, 1, takes_and_unmaps, s);
 		for (int j = 0; j < i % 5; j++)
 			sched_yield();
 		EXPECT_EQ(sem_post(s), 0);
-		join_all(1);
+		join(threads, 1);
 	}
 }
 
@@ -273,14 +214,6 @@ static void on_third_post(int sig)
 		EXPECT_EQ(sem_post(&sem), 0);
 }
 
-static void handle(int sig, void (*handler)(int), int flags)
-{
-	struct sigaction act = { .sa_handler = handler, .sa_flags = flags };
-
-	sigemptyset(&act.sa_mask);
-	EXPECT_EQ(sigaction(sig, &act, NULL), 0);
-}
-
 static void alarm_each_ms(long ms)
 {
 	struct itimerval t = { { 0, ms * 1000 }, { 0, ms * 1000 } };
@@ -291,11 +224,11 @@ static void alarm_each_ms(long ms)
 TEST(a_handler_may_post)
 {
 	sem_init(&sem, 0, 0);
-	handle(SIGUSR1, on_signal_post, SA_RESTART);
-	create_all(2, takes, NULL);
+	handle_with(SIGUSR1, on_signal_post, SA_RESTART);
+	start(threads, 2, takes, NULL);
 	for (int i = 0; i < 400; i++)
 		EXPECT_EQ(raise(SIGUSR1), 0);
-	join_all(2);
+	join(threads, 2);
 	EXPECT_EQ(handled, 400);
 	EXPECT_EQ(value(&sem), 0);
 }
@@ -303,7 +236,7 @@ TEST(a_handler_may_post)
 TEST(a_handler_may_post_what_the_main_thread_waits_for)
 {
 	sem_init(&sem, 0, 0);
-	handle(SIGALRM, on_third_post, SA_RESTART);
+	handle_with(SIGALRM, on_third_post, SA_RESTART);
 	alarm_each_ms(10);
 	EXPECT_EQ(sem_wait(&sem), 0);
 	EXPECT(handled >= 3);
@@ -315,15 +248,15 @@ TEST(a_handler_may_post_among_threads_that_sleep)
 {
 	sem_init(&sem, 0, 0);
 	sem_init(&back, 0, 0);
-	create_all(3, answers, (void *)1);
-	handle(SIGALRM, on_third_post, SA_RESTART);
+	start(threads, 3, answers, (void *)1);
+	handle_with(SIGALRM, on_third_post, SA_RESTART);
 	alarm_each_ms(10);
 	EXPECT_EQ(sem_wait(&back), 0);
 	alarm_each_ms(0);
 	EXPECT(handled >= 3);
 	EXPECT_EQ(sem_post(&sem), 0);
 	EXPECT_EQ(sem_post(&sem), 0);
-	join_all(3);
+	join(threads, 3);
 	EXPECT_EQ(value(&back), 2);
 }
 
@@ -338,7 +271,7 @@ static void is_interrupted(void)
 	struct timespec far = in_ms(CLOCK_REALTIME, 20000);
 
 	handled = 0;
-	handle(SIGALRM, on_signal, 0);
+	handle_with(SIGALRM, on_signal, 0);
 	alarm_each_ms(20);
 	FAILS(sem_wait(&sem), EINTR);
 	EXPECT(handled > 0);
@@ -360,8 +293,8 @@ TEST(a_handler_ends_a_wait_of_the_main_thread_with_eintr)
 {
 	sem_init(&sem, 0, 0);
 	sem_init(&back, 0, 0);
-	create_all(4, answers_back, NULL);
-	usleep(5000);
+	start(threads, 4, answers_back, NULL);
+	settle();
 	is_interrupted();
 }
 
@@ -417,7 +350,7 @@ static void *echoes(void *arg)
 
 TEST(a_shared_semaphore_counts_in_all_processes)
 {
-	sem_t *pair = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	sem_t *pair = mapped(MAP_SHARED);
 	struct timespec until;
 	int status;
 
@@ -426,13 +359,13 @@ TEST(a_shared_semaphore_counts_in_all_processes)
 	for (int i = 0; i < 3; i++) {
 		if (fork() != 0)
 			continue;
-		run_all(3, echoes, pair);
+		run(3, echoes, pair);
 		_exit(0);
 	}
 	until = in_ms(CLOCK_MONOTONIC, 20);
 	FAILS(sem_clockwait(&pair[1], CLOCK_MONOTONIC, &until), ETIMEDOUT);
 	EXPECT(just_past(CLOCK_MONOTONIC, &until));
-	create_all(1, echoes, pair);
+	start(threads, 1, echoes, pair);
 	for (int i = 0; i < 1000; i++) {
 		EXPECT_EQ(sem_post(&pair[0]), 0);
 		if (i % 2)
@@ -444,7 +377,7 @@ TEST(a_shared_semaphore_counts_in_all_processes)
 		EXPECT(wait(&status) > 0);
 		EXPECT_EQ(status, 0);
 	}
-	join_all(1);
+	join(threads, 1);
 	EXPECT_EQ(value(&pair[0]), 0);
 	EXPECT_EQ(value(&pair[1]), 0);
 }

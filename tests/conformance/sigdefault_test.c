@@ -7,7 +7,7 @@ static _Atomic int over;
 
 static void *computes_until_over(void *arg)
 {
-	atomic_fetch_add(&entered, 1);
+	tick(&entered);
 	while (!over)
 		continue;
 	return arg;
@@ -19,7 +19,7 @@ static void *waits_until_over(void *arg)
 	static pthread_cond_t c = PTHREAD_COND_INITIALIZER;
 	struct timespec t;
 
-	atomic_fetch_add(&entered, 1);
+	tick(&entered);
 	pthread_mutex_lock(&m);
 	while (!over) {
 		clock_gettime(CLOCK_REALTIME, &t);
@@ -30,12 +30,18 @@ static void *waits_until_over(void *arg)
 	return arg;
 }
 
-static int status_of(pid_t pid)
+static int stop_of(pid_t pid)
 {
 	int status;
 
 	EXPECT_EQ(waitpid(pid, &status, WUNTRACED | WCONTINUED), pid);
 	return status;
+}
+
+/* Time for what must not happen. */
+static void let_pass(void)
+{
+	usleep(5000);
 }
 
 /* In a child: a thread that runs fn gets sig; then the process ends with 7, if it still can. */
@@ -49,7 +55,7 @@ static pid_t child_that_gets(int sig, void *(*fn)(void *))
 	EXPECT_EQ(pthread_create(&t, NULL, fn, NULL), 0);
 	await(&entered, 1);
 	EXPECT_EQ(pthread_kill(t, sig), 0);
-	settle();
+	let_pass();
 	over = 1;
 	EXPECT_EQ(pthread_join(t, NULL), 0);
 	/* Others that come do not wake what is over. */
@@ -61,12 +67,12 @@ static pid_t child_that_gets(int sig, void *(*fn)(void *))
 static void stops_once(int sig, void *(*fn)(void *))
 {
 	pid_t pid = child_that_gets(sig, fn);
-	int status = status_of(pid);
+	int status = stop_of(pid);
 
 	EXPECT(WIFSTOPPED(status));
 	EXPECT_EQ(WSTOPSIG(status), sig);
 	EXPECT_EQ(kill(pid, SIGCONT), 0);
-	status = status_of(pid);
+	status = stop_of(pid);
 	EXPECT(WIFCONTINUED(status));
 	status = status_of(pid);
 	EXPECT(WIFEXITED(status));
@@ -95,7 +101,7 @@ static void *masks_and_unmasks(void *arg)
 	sigset_t set;
 
 	while (!over)
-		nap();
+		usleep(500);
 	/* A look at what is pending. */
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR2);
@@ -113,12 +119,12 @@ TEST(a_signal_that_is_ignored_is_gone)
 	EXPECT_EQ(pthread_kill(t, SIGUSR1), 0);
 	/* SIGCHLD is ignored by default. */
 	EXPECT_EQ(pthread_kill(t, SIGCHLD), 0);
-	settle();
+	let_pass();
 	handle(SIGUSR1, 0);
 	handle(SIGCHLD, 0);
 	over = 1;
 	EXPECT_EQ(pthread_join(t, NULL), 0);
-	EXPECT_EQ(handled, 0);
+	EXPECT_EQ(handled.n, 0);
 }
 
 /* sigpause() by its own name, for the header warns of it. */
@@ -131,9 +137,9 @@ static void *pauses_for_SIGUSR1(void *arg)
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR1);
 	EXPECT_EQ(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
-	atomic_fetch_add(&entered, 1);
+	tick(&entered);
 	FAILS(__xpg_sigpause(SIGUSR1), EINTR);
-	EXPECT_EQ(handled, 1);
+	EXPECT_EQ(handled.n, 1);
 	EXPECT_EQ(pthread_sigmask(SIG_BLOCK, NULL, &set), 0);
 	EXPECT_EQ(sigismember(&set, SIGUSR1), 1);
 	return arg;
@@ -146,7 +152,7 @@ TEST(sigpause_lets_in_its_signal_and_ends_with_it)
 	handle(SIGUSR1, SA_RESTART);
 	FAILS(__xpg_sigpause(1000), EINVAL);
 	for (int i = 0; i < 50; i++) {
-		entered = handled = 0;
+		entered.n = handled.n = 0;
 		EXPECT_EQ(pthread_create(&t, NULL, pauses_for_SIGUSR1, NULL), 0);
 		await(&entered, 1);
 		EXPECT_EQ(pthread_kill(t, SIGUSR1), 0);
@@ -158,7 +164,7 @@ TEST(sigpause_lets_in_its_signal_and_ends_with_it)
 
 static void *yields_until_over(void *arg)
 {
-	atomic_fetch_add(&entered, 1);
+	tick(&entered);
 	while (!over)
 		sched_yield();
 	return arg;
@@ -174,8 +180,7 @@ TEST(a_handler_with_SA_RESETHAND_runs_once_however_late_a_signal_is)
 	for (int i = 0; i < 5000; i++) {
 		EXPECT_EQ(sigaction(SIGUSR1, &act, NULL), 0);
 		EXPECT_EQ(pthread_kill(t, SIGUSR1), 0);
-		while (handled <= i)
-			sched_yield();
+		await(&handled, i + 1);
 		EXPECT_EQ(sigaction(SIGUSR1, NULL, &old), 0);
 		EXPECT(old.sa_handler == SIG_DFL);
 	}
@@ -242,16 +247,16 @@ static void *blocks_SIGUSR1(void *arg)
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR1);
 	EXPECT_EQ(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
-	atomic_fetch_add(&entered, 1);
+	tick(&entered);
 	while (!over)
-		nap();
+		usleep(500);
 	EXPECT_EQ(sigpending(&set), 0);
 	EXPECT_EQ(sigismember(&set, SIGUSR1), 0);
 	handle(SIGUSR1, 0);
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR1);
 	EXPECT_EQ(pthread_sigmask(SIG_UNBLOCK, &set, NULL), 0);
-	EXPECT_EQ(handled, 0);
+	EXPECT_EQ(handled.n, 0);
 	return arg;
 }
 
@@ -275,7 +280,7 @@ static _Atomic pid_t tid;
 static void *sleeps_until_SIGUSR1(void *arg)
 {
 	tid = gettid();
-	atomic_fetch_add(&entered, 1);
+	tick(&entered);
 	FAILS(usleep(20000000), EINTR);
 	return arg;
 }
@@ -285,7 +290,7 @@ TEST(a_thread_is_sent_a_signal_by_its_tid)
 	handle(SIGUSR1, 0);
 	for (int i = 0; i < 2; i++) {
 		pthread_t t;
-		entered = 0;
+		entered.n = 0;
 		EXPECT_EQ(pthread_create(&t, NULL, sleeps_until_SIGUSR1, NULL), 0);
 		await(&entered, 1);
 		settle();

@@ -1,28 +1,13 @@
 /* Which thread a signal is for, and when its handler runs. The same holds natively. */
-#include "test.h"
+#include "event.h"
 
-#include <errno.h>
-#include <pthread.h>
 #include <semaphore.h>
 #include <setjmp.h>
-#include <signal.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 static pthread_t taker;
-static volatile sig_atomic_t handled, wrong, stop;
+static struct event handled;
+static volatile sig_atomic_t wrong, stop;
 static sem_t ready, done;
-
-static void block(int how, int sig)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, sig);
-	EXPECT_EQ(pthread_sigmask(how, &set, NULL), 0);
-}
 
 static bool pending(int sig)
 {
@@ -30,13 +15,6 @@ static bool pending(int sig)
 
 	EXPECT_EQ(sigpending(&set), 0);
 	return sigismember(&set, sig) == 1;
-}
-
-static void handle(int sig, void (*fn)(int), int flags)
-{
-	struct sigaction act = { .sa_handler = fn, .sa_flags = flags };
-
-	EXPECT_EQ(sigaction(sig, &act, NULL), 0);
 }
 
 /* Without a tie to the thread: sem_wait may be interrupted. */
@@ -56,14 +34,14 @@ static void posts(int sig)
 {
 	if (!pthread_equal(pthread_self(), taker))
 		wrong++;
-	handled++;
+	tick(&handled);
 	sem_post(&posted[sig == SIGUSR1]);
 }
 
 static void *waits_in_the_storm(void *arg)
 {
-	block(SIG_UNBLOCK, SIGUSR1);
-	block(SIG_UNBLOCK, SIGUSR2);
+	mask(SIG_UNBLOCK, SIGUSR1);
+	mask(SIG_UNBLOCK, SIGUSR2);
 	pthread_mutex_lock(&mutex);
 	while (!stop)
 		EXPECT_EQ(pthread_cond_wait(&cond, &mutex), 0);
@@ -86,6 +64,7 @@ static void *sends(void *arg)
 static void *signals_the_cond(void *arg)
 {
 	while (!stop) {
+		/* Often, but not all the time. */
 		usleep(1);
 		pthread_cond_signal(&cond);
 	}
@@ -99,25 +78,24 @@ TEST(of_a_storm_of_signals_none_is_lost)
 	static int numbers[] = { SIGUSR1, SIGUSR2 };
 	pthread_t senders[2], other;
 
-	handle(SIGUSR1, posts, 0);
-	handle(SIGUSR2, posts, 0);
-	block(SIG_BLOCK, SIGUSR1);
-	block(SIG_BLOCK, SIGUSR2);
+	handle_with(SIGUSR1, posts, 0);
+	handle_with(SIGUSR2, posts, 0);
+	mask(SIG_BLOCK, SIGUSR1);
+	mask(SIG_BLOCK, SIGUSR2);
 	sem_init(&posted[0], 0, 1);
 	sem_init(&posted[1], 0, 1);
 	EXPECT_EQ(pthread_create(&taker, NULL, waits_in_the_storm, NULL), 0);
 	EXPECT_EQ(pthread_create(&other, NULL, signals_the_cond, NULL), 0);
 	for (int i = 0; i < 2; i++)
 		EXPECT_EQ(pthread_create(&senders[i], NULL, sends, &numbers[i]), 0);
-	for (int i = 0; i < 2; i++)
-		EXPECT_EQ(pthread_join(senders[i], NULL), 0);
+	join(senders, 2);
 	stop = 1;
 	EXPECT_EQ(pthread_join(other, NULL), 0);
 	pthread_mutex_lock(&mutex);
 	pthread_cond_signal(&cond);
 	pthread_mutex_unlock(&mutex);
 	EXPECT_EQ(pthread_join(taker, NULL), 0);
-	EXPECT_EQ(handled, 3000);
+	EXPECT_EQ(handled.n, 3000);
 	EXPECT_EQ(wrong, 0);
 }
 
@@ -128,34 +106,31 @@ static void counts(int sig)
 	(void)sig;
 	if (!pthread_equal(pthread_self(), taker))
 		wrong++;
-	handled++;
+	tick(&handled);
 }
 
 static void *has_none_pending(void *arg)
 {
 	EXPECT(!pending(SIGUSR1));
-	block(SIG_UNBLOCK, SIGUSR1);
-	usleep(1000);
+	mask(SIG_UNBLOCK, SIGUSR1);
+	settle();
 	EXPECT(!pending(SIGUSR1));
 	return arg;
 }
 
 TEST(what_is_pending_for_one_thread_is_not_for_those_it_creates)
 {
-	pthread_t t;
-
 	taker = pthread_self();
-	handle(SIGUSR1, counts, 0);
-	block(SIG_BLOCK, SIGUSR1);
+	handle_with(SIGUSR1, counts, 0);
+	mask(SIG_BLOCK, SIGUSR1);
 	EXPECT_EQ(pthread_kill(pthread_self(), SIGUSR1), 0);
 	for (int i = 0; i < 3; i++) {
 		EXPECT(pending(SIGUSR1));
-		EXPECT_EQ(pthread_create(&t, NULL, has_none_pending, NULL), 0);
-		EXPECT_EQ(pthread_join(t, NULL), 0);
-		EXPECT_EQ(handled, 0);
+		on_thread(has_none_pending, NULL);
+		EXPECT_EQ(handled.n, 0);
 	}
-	block(SIG_UNBLOCK, SIGUSR1);
-	EXPECT_EQ(handled, 1);
+	mask(SIG_UNBLOCK, SIGUSR1);
+	EXPECT_EQ(handled.n, 1);
 	EXPECT_EQ(wrong, 0);
 	EXPECT(!pending(SIGUSR1));
 }
@@ -164,26 +139,23 @@ static void *unblocks_when_told(void *arg)
 {
 	sem_post(&ready);
 	down(&done);
-	EXPECT_EQ(handled, 0);
+	EXPECT_EQ(handled.n, 0);
 	EXPECT(pending(SIGUSR1));
-	block(SIG_UNBLOCK, SIGUSR1);
-	EXPECT_EQ(handled, 1);
+	mask(SIG_UNBLOCK, SIGUSR1);
+	EXPECT_EQ(handled.n, 1);
 	return arg;
 }
 
 TEST(a_blocked_signal_waits_for_its_own_thread)
 {
-	pthread_t t;
-
-	handle(SIGUSR1, counts, 0);
-	block(SIG_BLOCK, SIGUSR1);
+	handle_with(SIGUSR1, counts, 0);
+	mask(SIG_BLOCK, SIGUSR1);
 	sem_init(&ready, 0, 0);
 	sem_init(&done, 0, 0);
 	EXPECT_EQ(pthread_create(&taker, NULL, unblocks_when_told, NULL), 0);
 	down(&ready);
 	EXPECT_EQ(pthread_kill(taker, SIGUSR1), 0);
-	EXPECT_EQ(pthread_create(&t, NULL, has_none_pending, NULL), 0);
-	EXPECT_EQ(pthread_join(t, NULL), 0);
+	on_thread(has_none_pending, NULL);
 	EXPECT(!pending(SIGUSR1));
 	sem_post(&done);
 	EXPECT_EQ(pthread_join(taker, NULL), 0);
@@ -200,20 +172,17 @@ static void *raises(void *arg)
 	for (int i = 1; i <= 100; i++) {
 		EXPECT_EQ(pthread_sigmask(SIG_BLOCK, &set, &old), 0);
 		EXPECT_EQ(i % 2 ? raise(SIGUSR1) : (int)syscall(SYS_tkill, gettid(), SIGUSR1), 0);
-		EXPECT_EQ(handled, i - 1);
+		EXPECT_EQ(handled.n, i - 1);
 		EXPECT_EQ(pthread_sigmask(SIG_SETMASK, &old, NULL), 0);
-		EXPECT_EQ(handled, i);
+		EXPECT_EQ(handled.n, i);
 	}
 	return arg;
 }
 
 TEST(what_a_thread_raises_is_its_own_as_soon_as_it_unblocks_it)
 {
-	pthread_t t;
-
-	handle(SIGUSR1, counts, 0);
-	EXPECT_EQ(pthread_create(&t, NULL, raises, NULL), 0);
-	EXPECT_EQ(pthread_join(t, NULL), 0);
+	handle_with(SIGUSR1, counts, 0);
+	on_thread(raises, NULL);
 	EXPECT_EQ(wrong, 0);
 }
 
@@ -234,18 +203,18 @@ static void *takes_by_call(void *arg)
 
 TEST(sigwait_takes_what_was_sent_to_its_thread)
 {
-	handle(SIGUSR1, counts, 0);
-	block(SIG_BLOCK, SIGUSR1);
+	handle_with(SIGUSR1, counts, 0);
+	mask(SIG_BLOCK, SIGUSR1);
 	sem_init(&ready, 0, 0);
 	EXPECT_EQ(pthread_create(&taker, NULL, takes_by_call, NULL), 0);
 	for (int i = 0; i < 100; i++) {
 		down(&ready);
 		if (i % 10 == 0)
-			usleep(1000);
+			settle();
 		EXPECT_EQ(pthread_kill(taker, SIGUSR1), 0);
 	}
 	EXPECT_EQ(pthread_join(taker, NULL), 0);
-	EXPECT_EQ(handled, 0);
+	EXPECT_EQ(handled.n, 0);
 }
 
 /* ---- handlers ---- */
@@ -260,14 +229,13 @@ static void *computes_until_told(void *arg)
 
 TEST(each_signal_to_a_thread_is_handled_by_it_computing_or_waiting)
 {
-	handle(SIGUSR1, counts, SA_RESTART);
+	handle_with(SIGUSR1, counts, SA_RESTART);
 	sem_init(&ready, 0, 0);
 	EXPECT_EQ(pthread_create(&taker, NULL, computes_until_told, NULL), 0);
 	down(&ready);
 	for (int i = 0; i < 20; i++) {
 		EXPECT_EQ(pthread_kill(taker, SIGUSR1), 0);
-		while (handled <= i)
-			usleep(100);
+		await(&handled, i + 1);
 	}
 	stop = 1;
 	EXPECT_EQ(pthread_join(taker, NULL), 0);
@@ -279,7 +247,7 @@ static void sleeps(int sig)
 {
 	sigset_t set;
 
-	handled++;
+	tick(&handled);
 	usleep(2000);
 	pthread_sigmask(SIG_BLOCK, NULL, &set);
 	if (sigismember(&set, sig) != 1)
@@ -292,6 +260,7 @@ static void *checks_its_mask(void *arg)
 	sigset_t set;
 
 	while (!stop) {
+		/* Where most signals find it. */
 		usleep(100);
 		pthread_sigmask(SIG_BLOCK, NULL, &set);
 		EXPECT_EQ(sigismember(&set, SIGUSR1), arg != NULL);
@@ -304,10 +273,10 @@ TEST(a_handler_that_sleeps_blocks_its_signal_for_its_thread_alone)
 {
 	pthread_t t[6];
 
-	handle(SIGUSR2, sleeps, 0);
+	handle_with(SIGUSR2, sleeps, 0);
 	sem_init(&done, 0, 0);
 	for (int i = 0; i < 6; i++) {
-		block(i % 2 ? SIG_BLOCK : SIG_UNBLOCK, SIGUSR1);
+		mask(i % 2 ? SIG_BLOCK : SIG_UNBLOCK, SIGUSR1);
 		EXPECT_EQ(pthread_create(&t[i], NULL, checks_its_mask, i % 2 ? t : NULL), 0);
 	}
 	for (int i = 0; i < 30; i++) {
@@ -317,9 +286,8 @@ TEST(a_handler_that_sleeps_blocks_its_signal_for_its_thread_alone)
 				down(&done);
 	}
 	stop = 1;
-	for (int i = 0; i < 6; i++)
-		EXPECT_EQ(pthread_join(t[i], NULL), 0);
-	EXPECT_EQ(handled, 30);
+	join(t, 6);
+	EXPECT_EQ(handled.n, 30);
 	EXPECT_EQ(wrong, 0);
 }
 
@@ -328,7 +296,7 @@ static sigjmp_buf back;
 static void jumps(int sig)
 {
 	(void)sig;
-	handled++;
+	tick(&handled);
 	siglongjmp(back, 1);
 }
 
@@ -337,6 +305,7 @@ static void *jumps_out(void *arg)
 	for (volatile int i = 0; i < 20; i++) {
 		if (sigsetjmp(back, 1) == 0)
 			pthread_kill(pthread_self(), SIGUSR1);
+		/* It sleeps and wakes as before. */
 		usleep(100);
 	}
 	return arg;
@@ -344,23 +313,21 @@ static void *jumps_out(void *arg)
 
 TEST(a_jump_out_of_a_handler_brings_the_mask_back)
 {
-	pthread_t t;
-
-	handle(SIGUSR1, jumps, 0);
-	EXPECT_EQ(pthread_create(&t, NULL, jumps_out, NULL), 0);
-	EXPECT_EQ(pthread_join(t, NULL), 0);
-	EXPECT_EQ(handled, 20);
+	handle_with(SIGUSR1, jumps, 0);
+	on_thread(jumps_out, NULL);
+	EXPECT_EQ(handled.n, 20);
 }
 
 static void leaves(int sig)
 {
-	handled = sig;
+	(void)sig;
+	tick(&handled);
 	pthread_exit(&ready);
 }
 
 static void *waits_for_the_handler(void *arg)
 {
-	block(SIG_UNBLOCK, SIGUSR1);
+	mask(SIG_UNBLOCK, SIGUSR1);
 	sem_post(&ready);
 	for (;;)
 		pause();
@@ -369,7 +336,7 @@ static void *waits_for_the_handler(void *arg)
 
 static void *parks_for_the_handler(void *arg)
 {
-	block(SIG_UNBLOCK, SIGUSR1);
+	mask(SIG_UNBLOCK, SIGUSR1);
 	sem_post(&ready);
 	for (;;)
 		sem_wait(&done);
@@ -379,23 +346,22 @@ static void *parks_for_the_handler(void *arg)
 /* Sent to the process: the one thread that does not block it takes it, wherever it is. */
 TEST(pthread_exit_in_a_handler_ends_the_thread_that_took_the_signal)
 {
-	handle(SIGUSR1, leaves, 0);
-	block(SIG_BLOCK, SIGUSR1);
+	handle_with(SIGUSR1, leaves, 0);
+	mask(SIG_BLOCK, SIGUSR1);
 	sem_init(&ready, 0, 0);
 	sem_init(&done, 0, 0);
 	for (int i = 0; i < 20; i++) {
 		void *r;
-		handled = 0;
 		EXPECT_EQ(pthread_create(&taker, NULL,
 					 i % 2 ? waits_for_the_handler : parks_for_the_handler,
 					 NULL),
 			  0);
 		down(&ready);
 		if (i % 4 < 2)
-			usleep(1000);
+			settle();
 		EXPECT_EQ(kill(getpid(), SIGUSR1), 0);
 		EXPECT_EQ(pthread_join(taker, &r), 0);
 		EXPECT(r == &ready);
-		EXPECT_EQ(handled, SIGUSR1);
+		EXPECT_EQ(handled.n, i + 1);
 	}
 }

@@ -1,44 +1,16 @@
 /* Creating, joining, detaching and ending threads; attributes; what a thread is told of
  * itself. The same holds natively. */
-#include "test.h"
-
-#include <errno.h>
-#include <limits.h>
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
+#include "event.h"
 
 static void *same(void *arg)
 {
 	return arg;
 }
 
-static struct timespec in_ms(clockid_t clock, long ms)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	t.tv_nsec += ms % 1000 * 1000000;
-	t.tv_sec += ms / 1000 + t.tv_nsec / 1000000000;
-	t.tv_nsec %= 1000000000;
-	return t;
-}
-
 TEST(join_gives_what_the_thread_returned)
 {
 	for (long i = 0; i < 500; i++) {
-		pthread_t t;
-		void *r;
-		EXPECT_EQ(pthread_create(&t, NULL, same, (void *)i), 0);
-		EXPECT_EQ(pthread_join(t, &r), 0);
-		EXPECT_EQ((long)r, i);
+		EXPECT_EQ(on_thread(same, (void *)i), i);
 	}
 }
 
@@ -54,19 +26,15 @@ TEST(many_live_at_once_and_each_is_another)
 {
 	enum { N = 300 };
 	static pthread_t t[N];
-	void *r;
 
 	pthread_barrier_init(&all, NULL, N + 1);
-	for (long i = 0; i < N; i++)
-		EXPECT_EQ(pthread_create(&t[i], NULL, waits_for_all, (void *)i), 0);
+	start_numbered(t, N, waits_for_all);
 	pthread_barrier_wait(&all);
 	for (long i = 0; i < N; i++)
 		for (long j = 0; j < i; j++)
 			EXPECT(!pthread_equal(t[i], t[j]));
-	for (long i = 0; i < N; i++) {
-		EXPECT_EQ(pthread_join(t[i], &r), 0);
-		EXPECT_EQ((long)r, i);
-	}
+	for (long i = 0; i < N; i++)
+		EXPECT_EQ(result_of(t[i]), i);
 }
 
 /* Those that end are used again while others are joined: each by one thread at a time. */
@@ -74,15 +42,11 @@ TEST(batches_of_short_threads_all_run_and_are_joined)
 {
 	enum { N = 1000, ROUNDS = 30 };
 	static pthread_t t[N];
-	void *r;
 
 	for (int round = 0; round < ROUNDS; round++) {
+		start_numbered(t, N, same);
 		for (long i = 0; i < N; i++)
-			EXPECT_EQ(pthread_create(&t[i], NULL, same, (void *)i), 0);
-		for (long i = 0; i < N; i++) {
-			EXPECT_EQ(pthread_join(t[i], &r), 0);
-			EXPECT_EQ((long)r, i);
-		}
+			EXPECT_EQ(result_of(t[i]), i);
 	}
 }
 
@@ -111,11 +75,7 @@ static void *exits(void *arg)
 TEST(exit_from_deep_frames_gives_its_value)
 {
 	for (int i = 0; i < 50; i++) {
-		pthread_t t;
-		void *r;
-		pthread_create(&t, NULL, exits, NULL);
-		EXPECT_EQ(pthread_join(t, &r), 0);
-		EXPECT_EQ((long)r, 77);
+		EXPECT_EQ(on_thread(exits, NULL), 77);
 	}
 }
 
@@ -139,16 +99,12 @@ static void *exits_with_cleanup(void *arg)
 
 TEST(cleanup_handlers_run_last_pushed_first)
 {
-	pthread_t t;
-
-	pthread_create(&t, NULL, exits_with_cleanup, (void *)1);
-	pthread_join(t, NULL);
+	on_thread(exits_with_cleanup, (void *)1);
 	EXPECT_EQ(ncleaned, 2);
 	EXPECT_EQ(cleaned[0], 2);
 	EXPECT_EQ(cleaned[1], 1);
 	ncleaned = 0;
-	pthread_create(&t, NULL, exits_with_cleanup, NULL);
-	pthread_join(t, NULL);
+	on_thread(exits_with_cleanup, NULL);
 	EXPECT_EQ(ncleaned, 1);
 	EXPECT_EQ(cleaned[0], 2);
 }
@@ -157,11 +113,8 @@ static pthread_t mainid;
 
 static void *joins_main(void *arg)
 {
-	void *r;
-
 	(void)arg;
-	EXPECT_EQ(pthread_join(mainid, &r), 0);
-	EXPECT_EQ((long)r, 5);
+	EXPECT_EQ(result_of(mainid), 5);
 	_exit(0);
 }
 
@@ -177,22 +130,21 @@ TEST(main_may_exit_and_be_joined)
 static void *last_one(void *arg)
 {
 	(void)arg;
-	usleep(20000);
+	EXPECT_EQ(result_of(mainid), 3);
 	return (void *)9;
 }
 
 TEST(the_last_thread_ends_the_process_with_status_0)
 {
 	pid_t pid = fork();
-	int status;
 
 	if (pid == 0) {
 		pthread_t t;
+		mainid = pthread_self();
 		pthread_create(&t, NULL, last_one, NULL);
 		pthread_exit((void *)3);
 	}
-	EXPECT_EQ(waitpid(pid, &status, 0), pid);
-	EXPECT_EQ(status, 0);
+	EXPECT_EQ(status_of(pid), 0);
 }
 
 static void at_exit(void)
@@ -212,13 +164,11 @@ TEST(exit_from_any_thread_runs_the_handlers)
 	int status;
 
 	if (pid == 0) {
-		pthread_t t;
 		atexit(at_exit);
-		pthread_create(&t, NULL, exits_process, NULL);
-		pthread_join(t, NULL);
+		on_thread(exits_process, NULL);
 		_exit(1);
 	}
-	EXPECT_EQ(waitpid(pid, &status, 0), pid);
+	status = status_of(pid);
 	EXPECT(WIFEXITED(status));
 	EXPECT_EQ(WEXITSTATUS(status), 42);
 }
@@ -275,16 +225,13 @@ TEST(joining_oneself_or_a_detached_thread_is_an_error)
 	pthread_mutex_unlock(&held);
 }
 
-static int detached_ran;
-static pthread_mutex_t count_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct event detached_ran;
 
 static void *detached(void *arg)
 {
 	if (arg)
 		pthread_detach(pthread_self());
-	pthread_mutex_lock(&count_lock);
-	detached_ran++;
-	pthread_mutex_unlock(&count_lock);
+	tick(&detached_ran);
 	return NULL;
 }
 
@@ -292,7 +239,6 @@ TEST(detached_threads_run_and_leave)
 {
 	enum { N = 2000 };
 	pthread_attr_t attr;
-	int ran = 0;
 
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
@@ -304,14 +250,9 @@ TEST(detached_threads_run_and_leave)
 		if (i % 3 == 0 && i % 2 == 0)
 			EXPECT_EQ(pthread_detach(t), 0);
 		if (i % 100 == 0)
-			usleep(1000);
+			await(&detached_ran, i + 1);
 	}
-	while (ran < N) {
-		usleep(1000);
-		pthread_mutex_lock(&count_lock);
-		ran = detached_ran;
-		pthread_mutex_unlock(&count_lock);
-	}
+	await(&detached_ran, N);
 }
 
 /* ---- attributes ---- */
@@ -417,12 +358,10 @@ TEST(below_the_stack_is_a_guard)
 	int status;
 
 	if (pid == 0) {
-		pthread_t t;
-		pthread_create(&t, NULL, overflow, NULL);
-		pthread_join(t, NULL);
+		on_thread(overflow, NULL);
 		_exit(0);
 	}
-	waitpid(pid, &status, 0);
+	status = status_of(pid);
 	EXPECT(WIFSIGNALED(status));
 	EXPECT_EQ(WTERMSIG(status), SIGSEGV);
 }
@@ -445,14 +384,12 @@ static void *own_mask(void *arg)
 TEST(a_thread_inherits_the_mask_and_keeps_its_own)
 {
 	sigset_t set;
-	pthread_t t;
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR1);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	for (int i = 0; i < 10; i++) {
-		pthread_create(&t, NULL, own_mask, NULL);
-		pthread_join(t, NULL);
+		on_thread(own_mask, NULL);
 		pthread_sigmask(SIG_BLOCK, NULL, &set);
 		EXPECT_EQ(sigismember(&set, SIGUSR1), 1);
 		EXPECT_EQ(sigismember(&set, SIGUSR2), 0);
@@ -500,10 +437,7 @@ static void *has_name(void *arg)
 
 TEST(a_thread_has_a_name)
 {
-	pthread_t t;
-
-	pthread_create(&t, NULL, has_name, NULL);
-	pthread_join(t, NULL);
+	on_thread(has_name, NULL);
 }
 
 static __thread int ours = 3;
@@ -527,9 +461,7 @@ static void *fresh_locals(void *arg)
 TEST(thread_local_variables_begin_fresh)
 {
 	for (int i = 0; i < 50; i++) {
-		pthread_t t;
-		pthread_create(&t, NULL, fresh_locals, NULL);
-		pthread_join(t, NULL);
+		on_thread(fresh_locals, NULL);
 		EXPECT_EQ(ours, 3);
 	}
 }
@@ -566,7 +498,7 @@ static void *forks(void *arg)
 			_exit(1);
 		_exit((int)(long)r);
 	}
-	EXPECT_EQ(waitpid(pid, &status, 0), pid);
+	status = status_of(pid);
 	EXPECT(WIFEXITED(status));
 	EXPECT_EQ(WEXITSTATUS(status), 21);
 	return arg;

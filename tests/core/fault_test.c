@@ -595,8 +595,7 @@ TEST(a_wait_for_a_descriptor_fails_without_a_poller)
 	}
 	fail_no_more(FAULT_EPOLL);
 	grp.left = 1;
-	go(read_when_ready, NULL);
-	sleep_ns(MS);
+	until_waiting(go(read_when_ready, NULL));
 	EXPECT_EQ(arch_syscall3(__NR_write, pipefd[1], (long)"x", 1), 1);
 	group_wait(&grp);
 }
@@ -614,8 +613,7 @@ TEST(a_wait_for_a_descriptor_fails_without_memory)
 	EXPECT_EQ(netpoll_wait(fd, POLL_READ, netpoll_ticket(fd, POLL_READ), NULL), -ENOMEM_);
 	fail_no_more(FAULT_MMAP);
 	grp.left = 1;
-	go(read_when_ready, NULL);
-	sleep_ns(MS);
+	until_waiting(go(read_when_ready, NULL));
 	EXPECT_EQ(arch_syscall3(__NR_write, pipefd[1], (long)"x", 1), 1);
 	group_wait(&grp);
 }

@@ -47,12 +47,6 @@ static int wake(ATOMIC(uint32_t) *at, int n)
 	return futex_wake(at, n, ALL_BITS, 0);
 }
 
-static void until_waiting(struct g *gp)
-{
-	while (ld_acq(&gp->status) != GWAITING)
-		gosched();
-}
-
 /* A G that waits on word, with the bits and flags of its argument, then says so. */
 struct waiting {
 	uint32_t id, bits;

@@ -2,6 +2,7 @@
  * know them; otherwise the core makes its own. */
 #include "host.h"
 
+#include <errno.h>
 #include <link.h>
 #include <pthread.h>
 #include <signal.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "context.h"
@@ -193,6 +195,43 @@ void group_wait(struct group *grp)
 	uint32_t n;
 	while ((n = ld_sc(&grp->left)) != 0)
 		futex_wait(&grp->left, n, (uint32_t)FUTEX_ANY, NULL, 0);
+}
+
+void raise_by(ATOMIC(uint32_t) *word, uint32_t by)
+{
+	add_sc(word, by);
+	futex_wake(word, FUTEX_ANY, (uint32_t)FUTEX_ANY, 0);
+}
+
+static bool raised(ATOMIC(uint32_t) *word, uint32_t least, const struct deadline *d)
+{
+	uint32_t n;
+	int r = 0;
+
+	while ((n = ld_sc(word)) < least && r == 0) {
+		r = futex_wait(word, n, (uint32_t)FUTEX_ANY, d, 0);
+		if (r == -EAGAIN)
+			r = 0;
+	}
+	return n >= least;
+}
+
+void wait_raised(ATOMIC(uint32_t) *word, uint32_t least)
+{
+	EXPECT(raised(word, least, NULL));
+}
+
+bool raised_within(ATOMIC(uint32_t) *word, uint32_t least, uint64_t ns)
+{
+	struct deadline d = { CLOCK_MONOTONIC, nanotime() + ns };
+
+	return raised(word, least, &d);
+}
+
+void until_waiting(struct g *gp)
+{
+	while (ld_acq(&gp->status) != GWAITING)
+		gosched();
 }
 
 struct g *go(void (*fn)(void *), void *arg)

@@ -49,6 +49,15 @@ struct group {
 void group_done(struct group *grp);
 void group_wait(struct group *grp);
 
+/* A word that Gs raise, and that Gs and kernel threads which are no Ms wait for: until it has
+ * come to least; raised_within: for so long at the most, then it says whether it has. */
+void raise_by(ATOMIC(uint32_t) *word, uint32_t by);
+void wait_raised(ATOMIC(uint32_t) *word, uint32_t least);
+bool raised_within(ATOMIC(uint32_t) *word, uint32_t least, uint64_t ns);
+
+/* Until that G sleeps, which only its state tells. */
+void until_waiting(struct g *gp);
+
 /* go: newproc that must succeed. */
 struct g *go(void (*fn)(void *), void *arg);
 

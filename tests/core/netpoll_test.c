@@ -63,7 +63,7 @@ static void timed_reader(void *arg)
 		EXPECT_EQ(wait_read(pipe_fd[0], &c, 1, NULL), 1);
 		took[i] = now_ns() - ld_sc(&written_at);
 		EXPECT_EQ(c, (unsigned char)i);
-		st_sc(&served, i + 1);
+		raise_by(&served, 1);
 	}
 	group_done(&grp);
 }
@@ -74,11 +74,11 @@ static void *timed_writer(void *arg)
 	(void)arg;
 	for (uint32_t i = 0; i < ROUNDS; i++) {
 		unsigned char c = (unsigned char)i;
+		/* In the midst of a hog's time. */
 		usleep(3000 + i * 37 % 1000);
 		st_sc(&written_at, now_ns());
 		EXPECT_EQ(write(pipe_fd[1], &c, 1), 1);
-		while (ld_sc(&served) != i + 1)
-			usleep(100);
+		wait_raised(&served, i + 1);
 	}
 	return NULL;
 }
@@ -93,8 +93,7 @@ static void served_beside(int procs, int hogs, const char *what)
 	go(timed_reader, NULL);
 	for (int i = 0; i < hogs; i++)
 		go(hog, NULL);
-	while (ld_sc(&served) != ROUNDS)
-		sleep_ns(50 * MS);
+	wait_raised(&served, ROUNDS);
 	st_rlx(&stop, 1);
 	group_wait(&grp);
 	say_spread(what, took, ROUNDS);
@@ -125,6 +124,7 @@ TEST(a_reader_is_served_by_an_idle_process)
 
 /* ---- the M that blocks in the poller is told of what is due sooner ---- */
 static ATOMIC(uint64_t) worst_late;
+static struct group sleepers;
 
 static void short_sleeper(void *arg)
 {
@@ -134,7 +134,7 @@ static void short_sleeper(void *arg)
 	late = now_ns() - due;
 	while ((worst = ld_rlx(&worst_late)) < late && !cas_rlx(&worst_late, worst, late))
 		;
-	group_done(&grp);
+	group_done(&sleepers);
 }
 
 static void starter(void *arg)
@@ -146,7 +146,7 @@ static void starter(void *arg)
 		go(short_sleeper, (void *)(uintptr_t)(random_below(&seed, 3000) * US));
 		sleep_ns((2 + random_below(&seed, 4)) * MS);
 	}
-	group_done(&grp);
+	group_done(&sleepers);
 }
 
 static void long_waiter(void *arg)
@@ -163,13 +163,13 @@ TEST(a_poll_ends_for_a_timer_that_is_due_sooner)
 {
 	raw_pipe(pipe_fd, RAW_NONBLOCK);
 	start(4);
-	grp.left = 3 + 300 + 10;
+	sleepers.left = 3 + 300;
+	grp.left = 10;
 	for (int i = 0; i < 10; i++)
 		go(long_waiter, NULL);
 	for (uintptr_t i = 0; i < 3; i++)
 		go(starter, (void *)i);
-	while (ld_sc(&grp.left) > 10)
-		sleep_ns(20 * MS);
+	group_wait(&sleepers);
 	raw_close(pipe_fd[1]);
 	group_wait(&grp);
 	test_say("  of 300 sleepers the latest was late by %lld us",
@@ -205,12 +205,15 @@ TEST(a_read_with_a_deadline_ends_in_time)
 /* ---- several readers of one descriptor ---- */
 enum { READERS = 50 };
 
+static ATOMIC(uint32_t) taken;
+
 static void one_byte(void *arg)
 {
 	unsigned char c = 0;
 
 	EXPECT_EQ(wait_read(pipe_fd[0], &c, 1, NULL), 1);
 	add_sc((ATOMIC(uint32_t) *)arg, c);
+	raise_by(&taken, 1);
 	group_done(&grp);
 }
 
@@ -222,6 +225,7 @@ TEST(several_readers_of_one_descriptor_are_all_served)
 	start(4);
 	for (int round = 0; round < 20; round++) {
 		st_sc(&sum, 0);
+		st_sc(&taken, 0);
 		grp.left = READERS;
 		for (int i = 0; i < READERS; i++)
 			go(one_byte, (void *)&sum);
@@ -232,7 +236,7 @@ TEST(several_readers_of_one_descriptor_are_all_served)
 			EXPECT_EQ(raw_write(pipe_fd[1], some, n), n);
 			i = (unsigned char)(i + n);
 			if (round % 2)
-				sleep_ns(100 * US);
+				wait_raised(&taken, i);
 		}
 		group_wait(&grp);
 		EXPECT_EQ(ld_sc(&sum), READERS * (READERS - 1) / 2);
@@ -314,7 +318,7 @@ static void late_reader(void *arg)
 	EXPECT_EQ(wait_read(pipe_fd[0], &c, 1, NULL), 1);
 	took[ld_sc(&served)] = now_ns() - ld_sc(&written_at);
 	EXPECT_EQ(c, (unsigned char)ld_sc(&served));
-	add_sc(&served, 1);
+	raise_by(&served, 1);
 	group_done(&grp);
 }
 
@@ -366,14 +370,11 @@ static void not_lost(int procs, int hogs, void (*take_away)(void))
 		unsigned char c = (unsigned char)i;
 		add_sc(&grp.left, 1);
 		go(late_reader, NULL);
-		/* Until it waits, and an M in the poller on its behalf. */
+		/* Until it waits, and an M in the poller on its behalf, which nothing tells. */
 		sleep_ns(3 * MS);
 		st_sc(&written_at, now_ns());
 		EXPECT_EQ(raw_write(pipe_fd[1], &c, 1), 1);
-		while (ld_sc(&served) != i + 1) {
-			EXPECT(now_ns() - ld_sc(&written_at) < 1000 * (uint64_t)MS);
-			sleep_ns(1 * MS);
-		}
+		EXPECT(raised_within(&served, i + 1, 1000 * (uint64_t)MS));
 		renew(take_away);
 	}
 	st_rlx(&stop, 1);
@@ -419,17 +420,16 @@ static void quiet_reader(void *arg)
 {
 	for (uint32_t i = 0; i < ROUNDS; i++) {
 		unsigned char c = 0;
-		while (ld_sc(&told) == i)
-			futex_wait(&told, i, (uint32_t)FUTEX_ANY, NULL, 0);
+		wait_raised(&told, i + 1);
 		raw_pipe(pipe_fd, RAW_NONBLOCK);
 		uint32_t ticket = netpoll_ticket(pipe_fd[0], POLL_READ);
 		EXPECT_EQ(raw_read(pipe_fd[0], &c, 1), -RAW_EAGAIN);
-		st_sc(&opened, i + 1);
+		raise_by(&opened, 1);
 		EXPECT_EQ(netpoll_wait(pipe_fd[0], POLL_READ, ticket, NULL), 0);
 		EXPECT_EQ(wait_read(pipe_fd[0], &c, 1, NULL), 1);
 		took[i] = now_ns() - ld_sc(&written_at);
 		close_both();
-		st_sc(&served, i + 1);
+		raise_by(&served, 1);
 	}
 	EXPECT_EQ(raw_write((int)(uintptr_t)arg, "y", 1), 1);
 	group_done(&grp);
@@ -439,19 +439,15 @@ static void *quiet_writer(void *arg)
 {
 	(void)arg;
 	for (uint32_t i = 0; i < ROUNDS; i++) {
+		/* As below, but for the wait before. */
 		usleep(2000);
-		st_sc(&told, i + 1);
-		futex_wake(&told, 1, (uint32_t)FUTEX_ANY, 0);
-		while (ld_sc(&opened) != i + 1)
-			usleep(100);
+		raise_by(&told, 1);
+		wait_raised(&opened, i + 1);
 		/* Long enough for everybody, sysmon too, to have gone to sleep. */
 		usleep(i % 10 == 0 ? 150000 : 2000);
 		st_sc(&written_at, now_ns());
 		EXPECT_EQ(write(pipe_fd[1], "x", 1), 1);
-		for (int ms = 0; ld_sc(&served) != i + 1; ms++) {
-			EXPECT(ms < 1000);
-			usleep(1000);
-		}
+		EXPECT(raised_within(&served, i + 1, 1000 * (uint64_t)MS));
 	}
 	return NULL;
 }
@@ -465,8 +461,7 @@ TEST(a_descriptor_reused_in_an_idle_process_loses_no_wake_up)
 	grp.left = 2;
 	/* One who keeps an M in the poller all the time, and is told at the end. */
 	pipe_fd[0] = other[0];
-	go(one_byte, (void *)&asked);
-	sleep_ns(5 * MS);
+	until_waiting(go(one_byte, (void *)&asked));
 	go(quiet_reader, (void *)(uintptr_t)other[1]);
 	watcher(quiet_writer, NULL);
 	group_wait(&grp);
@@ -486,7 +481,7 @@ static void waits_once(void *arg)
 
 	int r;
 
-	add_sc(&asked, 1);
+	raise_by(&asked, 1);
 	r = netpoll_wait(fd, POLL_READ, ticket, NULL);
 	EXPECT(r == 0 || r == -116);
 	if (r != 0)
@@ -502,12 +497,12 @@ TEST(forgetting_a_descriptor_wakes_all_who_wait_for_it)
 		grp.left = 10;
 		st_sc(&asked, 0);
 		st_sc(&ended, 0);
+		struct g *gp[10];
 		for (int i = 0; i < 10; i++)
-			go(waits_once, (void *)(uintptr_t)pipe_fd[0]);
-		while (ld_sc(&asked) != 10)
-			gosched();
-		if (round % 2)
-			sleep_ns(200 * US);
+			gp[i] = go(waits_once, (void *)(uintptr_t)pipe_fd[0]);
+		wait_raised(&asked, 10);
+		for (int i = 0; i < 10 && round % 2; i++)
+			until_waiting(gp[i]);
 		/* One that has its ticket but does not wait yet must not sleep either. */
 		int n = netpoll_forget(pipe_fd[0], -1);
 		group_wait(&grp);
@@ -522,14 +517,15 @@ enum { MANY = 40, SELECTORS = 4 };
 
 static int many[MANY][2];
 static ATOMIC(uint32_t) bytes_read, bytes_written;
+static struct group feeders;
 
-/* Waits for all of them and reads what there is. Without end, or with one that never comes, so
- * that a lost event is one for good. */
+/* Waits for all of them and reads what there is, until one has ended. Without a deadline, or with
+ * one that never comes, so that a lost event is one for good. */
 static void selector(void *arg)
 {
 	struct deadline never = { 1, now_ns() + 3600 * (uint64_t)1000 * MS };
 
-	while (!ld_sc(&stop)) {
+	for (bool over = false; !over;) {
 		struct pollwait w[MANY];
 		char buf[64];
 		uint32_t got = 0;
@@ -539,13 +535,14 @@ static void selector(void *arg)
 		}
 		netpoll_tickets(w, MANY);
 		for (int i = 0; i < MANY; i++) {
-			long n = i % 7 == 6 ? 0 : raw_read(many[i][0], buf, sizeof(buf));
+			long n = i % 7 == 6 ? -RAW_EAGAIN : raw_read(many[i][0], buf, sizeof(buf));
 			if (n > 0)
 				got += (uint32_t)n;
+			over |= n == 0;
 		}
 		if (got != 0)
-			add_sc(&bytes_read, got);
-		else
+			raise_by(&bytes_read, got);
+		else if (!over)
 			EXPECT_EQ(netpoll_waitany(w, MANY, (uintptr_t)arg % 2 ? &never : NULL), 0);
 	}
 	group_done(&grp);
@@ -565,36 +562,29 @@ static void feeder(void *arg)
 			add_sc(&bytes_written, (uint32_t)n);
 		if (random_below(&seed, 4) == 0)
 			gosched();
+		/* Now and then long enough for all selectors to wait. */
 		if (random_below(&seed, 50) == 0)
 			sleep_ns(random_below(&seed, 100) * US);
 	}
-	group_done(&grp);
+	group_done(&feeders);
 }
 
 static void waits_for_any(int procs)
 {
-	uint64_t t;
-
 	start(procs);
 	for (int i = 0; i < MANY; i++)
 		raw_pipe(many[i], RAW_NONBLOCK);
-	grp.left = SELECTORS + 2;
+	grp.left = SELECTORS;
+	feeders.left = 2;
 	for (uintptr_t i = 0; i < SELECTORS; i++)
 		go(selector, (void *)i);
 	go(feeder, (void *)0);
 	go(feeder, (void *)1);
-	while (ld_sc(&grp.left) > SELECTORS)
-		sleep_ns(1 * MS);
-	for (t = now_ns(); ld_sc(&bytes_read) != ld_sc(&bytes_written);) {
-		EXPECT(now_ns() - t < 2000 * (uint64_t)MS);
-		sleep_ns(1 * MS);
-	}
-	st_sc(&stop, 1);
-	while (ld_sc(&grp.left) > 0) {
-		raw_write(many[0][1], "x", 1);
-		sleep_ns(1 * MS);
-	}
+	group_wait(&feeders);
+	EXPECT(raised_within(&bytes_read, ld_sc(&bytes_written), 2000 * (uint64_t)MS));
+	raw_close(many[0][1]);
 	group_wait(&grp);
+	EXPECT_EQ(ld_sc(&bytes_read), ld_sc(&bytes_written));
 }
 
 TEST(an_event_on_any_of_many_descriptors_ends_the_wait)

@@ -9,7 +9,7 @@
 
 enum { ETIMEDOUT_ = 110, EINTR_ = 4, MS = 1000 * 1000, MONO = 1 };
 
-static ATOMIC(uint32_t) queue, word, ended, order[64];
+static ATOMIC(uint32_t) queue, word, ended, turn, order[64];
 static struct group grp;
 
 struct wait {
@@ -38,7 +38,8 @@ static void waits(void *arg)
 
 	w->result = queue_wait(&queue, w->deadline, note_release, w, w->move ? &word : NULL,
 			       &w->chained);
-	st_sc(&order[add_sc(&ended, 1)], (uint32_t)w->id);
+	st_sc(&order[add_sc(&turn, 1)], (uint32_t)w->id);
+	raise_by(&ended, 1);
 	group_done(&grp);
 }
 
@@ -49,16 +50,17 @@ static void start_waits(struct wait *w, int n)
 	for (int i = 0; i < n; i++) {
 		w[i].id = i;
 		w[i].gp = go(waits, &w[i]);
-		while (!ld_sc(&w[i].released) || ld_sc(&w[i].gp->status) != GWAITING)
+		while (!ld_sc(&w[i].released))
 			gosched();
+		until_waiting(w[i].gp);
 	}
 	EXPECT_EQ(ld_sc(&queue), n);
 }
 
 static void ended_are(uint32_t n)
 {
-	while (ld_sc(&ended) < n)
-		gosched();
+	wait_raised(&ended, n);
+	/* For no more to end in this time. */
 	sleep_ns(2 * MS);
 	EXPECT_EQ(ld_sc(&ended), n);
 }
@@ -87,7 +89,8 @@ TEST(one_whose_time_is_up_leaves_the_count)
 	struct deadline d = { MONO, 0 };
 
 	start(2);
-	d.at = now_ns() + 5 * MS;
+	/* Late enough for both to wait before, on a busy machine too. */
+	d.at = now_ns() + 300 * MS;
 	w[1].deadline = &d;
 	start_waits(w, 2);
 	ended_are(1);
@@ -130,8 +133,9 @@ TEST(the_release_names_a_word_where_one_is_woken)
 	start(1);
 	st_sc(&word, 7);
 	struct g *gp = go(holds_word, (void *)(uintptr_t)&state);
-	while (ld_sc(&state) != 1 || ld_sc(&gp->status) != GWAITING)
+	while (ld_sc(&state) != 1)
 		gosched();
+	until_waiting(gp);
 	EXPECT_EQ(queue_wait(&queue, &d, names_word, NULL, NULL, NULL), -ETIMEDOUT_);
 	EXPECT_EQ(ld_sc(&state), 2);
 }
@@ -165,7 +169,7 @@ TEST(one_moved_in_time_has_not_timed_out)
 	struct deadline d = { MONO, 0 };
 
 	start(2);
-	d.at = now_ns() + 20 * MS;
+	d.at = now_ns() + 300 * MS;
 	w[0].move = w[1].move = true;
 	w[1].deadline = &d;
 	start_waits(w, 2);
@@ -192,8 +196,9 @@ TEST(a_kernel_thread_that_is_no_m_waits_in_the_same_queue)
 	grp.left = 2;
 	w[1].id = 1;
 	EXPECT_EQ(pthread_create(&t, NULL, foreign_wait, &w[1]), 0);
+	/* The count alone tells of it: whoever joins may not call the core. */
 	while (ld_sc(&queue) != 2)
-		sleep_ns(MS / 10);
+		gosched();
 	EXPECT_EQ(queue_wake(&queue, 2), 2);
 	group_wait(&grp);
 	EXPECT_EQ(w[1].result, 0);

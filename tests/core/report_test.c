@@ -70,12 +70,6 @@ static void wait_for_word(void *arg)
 	group_done(&grp);
 }
 
-static void until_waiting(struct g *gp)
-{
-	while (ld_acq(&gp->status) != GWAITING)
-		gosched();
-}
-
 static bool has_line(const char *format, long long id)
 {
 	char pattern[256];

@@ -263,12 +263,6 @@ static void sleep_long(void *arg)
 	group_done(&grp);
 }
 
-static void until_waiting(struct g *gp)
-{
-	while (ld_acq(&gp->status) != GWAITING)
-		gosched();
-}
-
 TEST(an_interrupt_ends_a_sleep_once)
 {
 	struct g *gp;
