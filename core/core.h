@@ -133,6 +133,9 @@ void gpursued(struct g *gp);
 /* gmute: no signal that finds the running G in the core is for it from here on; it is about to
  * end. geach: the G after gp of all there are or were, NULL for the first; NULL after the last. */
 void gmute(void);
+
+/* gsetprio: in the queues of futex.h gp goes before those of less. */
+void gsetprio(struct g *gp, int prio);
 struct g *geach(struct g *gp);
 
 /* gmask: the signal mask of the caller. gsigprocmask: rt_sigprocmask for the running G;

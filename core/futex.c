@@ -171,6 +171,7 @@ int futex_wait(ATOMIC(uint32_t) *addr, uint32_t value, uint32_t bitset,
 	}
 	if (gp) {
 		w.gp = gp;
+		w.prio = gp->prio;
 		w.seq = wait_begin(gp);
 		w.word = &gp->wait;
 	} else {

@@ -392,7 +392,13 @@ struct g *geach(struct g *gp)
 
 struct g *gof(uintptr_t fsbase)
 {
-	return ld_rlx(tls_wordof(fsbase));
+	struct g *gp = ld_rlx(tls_wordof(fsbase));
+
+	/* The word is that of a child, during a vfork. */
+	if (unlikely(!gp))
+		for (gp = ld_acq(&sched.allg); gp && gp->fsbase != fsbase; gp = gp->alllink)
+			continue;
+	return gp;
 }
 
 int32_t gtid(const struct g *gp)

@@ -77,6 +77,7 @@ struct g {
 	ATOMIC(struct m *) m; /* the M it runs on; written by that M */
 	struct g *schedlink; /* link of whatever queue holds it; owned by that queue */
 	struct m *lockedm; /* wired to this M; written by the G itself */
+	uint8_t prio; /* in queues; as the kernel counts real-time priorities */
 	uint64_t sigmask; /* the kernel's signal mask while it runs */
 	ATOMIC(bool) sigdue; /* core_config.sigdue is to be called on it */
 	ATOMIC(bool) pursued; /* gpursue */

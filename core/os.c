@@ -139,6 +139,12 @@ void *os_reserve(size_t len)
 	return (void *)at;
 }
 
+int os_executable(void *at, size_t len)
+{
+	return (int)arch_syscall3(__NR_mprotect, (long)at, (long)len,
+				  PROT_READ | PROT_WRITE | PROT_EXEC);
+}
+
 void os_release(void *at, size_t len)
 {
 	arch_syscall3(__NR_munmap, (long)at, (long)len, 0);
@@ -216,6 +222,9 @@ void os_tgkill(int32_t tid, int sig)
 uint64_t os_sigmask(uint64_t mask)
 {
 	uint64_t old = 0;
+
+	/* Of credentials: for any kernel thread, wherever it is. */
+	mask &= ~((uint64_t)1 << 32);
 	arch_syscall4(__NR_rt_sigprocmask, SIG_SETMASK_, (long)&mask, (long)&old, sizeof(mask));
 	return old;
 }

@@ -41,6 +41,9 @@ uintptr_t os_threadpc(int32_t tid);
 /* os_reserve: len bytes of zeroed memory, committed by touch, never as huge pages.
  * Returns  the address, or -errno cast. Test with os_failed(). */
 void *os_reserve(size_t len);
+
+/* os_executable: code may run there. */
+int os_executable(void *at, size_t len);
 void os_release(void *at, size_t len);
 
 static inline bool os_failed(const void *at)

@@ -28,6 +28,9 @@ enum sigplace core_sigplace(void);
  * run here, that does not block sig; NULL if both do. It gets core_config.sigdue. */
 struct g *core_sigtake(int sig);
 
+/* core_sigwired: the G that is wired to this M, if there is one. */
+struct g *core_sigwired(void);
+
 /* core_sigbegin .. core_sigend: about a handler of the program's on a G, which may be put to
  * sleep and go on on another M. The embedder's own, around it, blocks every signal.
  * core_sigbegin: mask is the handler's, from here on; ends the announced call of one that was

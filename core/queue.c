@@ -9,8 +9,18 @@
 
 enum { EINTR_ = 4, EAGAIN_ = 11, ENOMEM_ = 12, ETIMEDOUT_ = 110, CLOCK_MONO = 1 };
 
+/* A G that is still on its way into its park is made ready only when the one that waits is parked
+ * itself: two that were moved to one mutex may each have been woken by the other's release, and
+ * would each wait for the other's park for ever. */
+static bool unlockf_ready(struct g *gp, void *woken)
+{
+	(void)gp;
+	ready(ld_rlx(&getg()->m), woken);
+	return true;
+}
+
 static int queue_wait_g(struct m *mp, struct g *gp, struct waiter *w,
-			const struct deadline *deadline)
+			const struct deadline *deadline, struct g *woken)
 {
 	enum waitresult how;
 
@@ -22,11 +32,13 @@ static int queue_wait_g(struct m *mp, struct g *gp, struct waiter *w,
 		      gp) < 0) {
 		if (wait_claim(gp, w->seq, WAIT_NOMEM)) {
 			unlink_late(w);
+			if (woken)
+				ready(mp, woken);
 			return -ENOMEM_;
 		}
 		deadline = NULL;
 	}
-	park(mp, gp, NULL, NULL, WAIT_FUTEX);
+	park(mp, gp, woken ? unlockf_ready : NULL, woken, WAIT_FUTEX);
 	how = wait_result(gp);
 	if (how != WAIT_READY)
 		unlink_late(w);
@@ -40,8 +52,9 @@ static int queue_wait_g(struct m *mp, struct g *gp, struct waiter *w,
 }
 
 /* Pinned, unlike futex_wake; without a look at nwait, for it is all but sure to find one.
- * True if that was the caller's own wait, which a broadcast had moved there meanwhile. */
-static bool wake_one(struct m *mp, struct g *self, ATOMIC(uint32_t) *addr)
+ * Returns the G that is to be made ready; the caller itself if that was its own wait, which a
+ * broadcast had moved there meanwhile. */
+static struct g *wake_one(ATOMIC(uint32_t) *addr)
 {
 	struct bucket *b = bucket_of(addr);
 	struct glist list = { NULL, 0, NULL };
@@ -49,11 +62,7 @@ static bool wake_one(struct m *mp, struct g *self, ATOMIC(uint32_t) *addr)
 	lock(&b->lock);
 	wake_some_locked(b, (uintptr_t)addr, 1, (uint32_t)FUTEX_ANY, &list);
 	unlock(&b->lock);
-	if (list.head && list.head == self)
-		return true;
-	if (list.head)
-		ready_list(mp, self, &list, 0);
-	return false;
+	return list.head;
 }
 
 int queue_wait(ATOMIC(uint32_t) *count, const struct deadline *deadline,
@@ -70,6 +79,7 @@ int queue_wait(ATOMIC(uint32_t) *count, const struct deadline *deadline,
 			    .counted = true,
 			    .then = then };
 	ATOMIC(uint32_t) *wake;
+	struct g *woken = NULL;
 	int r;
 
 	DCHECK(GMP_G5, !gp || !on_g0(gp));
@@ -77,6 +87,7 @@ int queue_wait(ATOMIC(uint32_t) *count, const struct deadline *deadline,
 	lock(&b->lock);
 	if (gp) {
 		w.gp = gp;
+		w.prio = gp->prio;
 		w.seq = wait_begin(gp);
 		w.word = &gp->wait;
 		st_rlx(&gp->waiton, (const void *)count);
@@ -88,12 +99,23 @@ int queue_wait(ATOMIC(uint32_t) *count, const struct deadline *deadline,
 	/* From here on the wait may be claimed: a G that does it waits until we are parked
 	 * (await_parked), which we will be without blocking before. */
 	wake = release(arg);
-	if (wake && wake_one(mp, gp, wake)) {
+	if (wake)
+		woken = wake_one(wake);
+	if (gp && woken && woken != gp) {
+		count(mp->p, futexwakes);
+		if (likely(ld_acq(&woken->status) == GWAITING)) {
+			ready(mp, woken);
+			woken = NULL;
+		}
+	}
+	if (woken && woken == gp) {
 		/* It is over before it began. */
 		r = 0;
 	} else if (gp) {
-		r = queue_wait_g(mp, gp, &w, deadline);
+		r = queue_wait_g(mp, gp, &w, deadline, woken);
 	} else {
+		if (woken)
+			injectready(woken);
 		lock(&b->lock);
 		r = wait_foreign(b, &w, deadline);
 	}

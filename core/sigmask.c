@@ -47,6 +47,11 @@ void gpursued(struct g *gp)
 		add_sc(&sched.npursued, -1);
 }
 
+void gsetprio(struct g *gp, int prio)
+{
+	gp->prio = (uint8_t)prio;
+}
+
 void gmute(void)
 {
 	getg()->sigmask = ~(uint64_t)0;
@@ -75,6 +80,13 @@ struct g *core_sigtake(int sig)
 	st_rlx(&gp->sigdue, true);
 	st_rlx(&mp->preemptmissed, true);
 	return gp;
+}
+
+struct g *core_sigwired(void)
+{
+	struct m *mp = ld_rlx(&getg()->m);
+
+	return mp ? mp->lockedg : NULL;
 }
 
 /* All signals are blocked, here and in core_sigend, but for the time between the two; so no

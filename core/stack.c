@@ -81,6 +81,12 @@ static size_t narenas;
 static ATOMIC(size_t) mapped; /* read without it, by reports */
 
 static struct slot taken;
+static bool executable;
+
+void stackexecutable(void)
+{
+	executable = true;
+}
 
 static size_t pages(size_t bytes)
 {
@@ -153,6 +159,8 @@ static struct arena *arena_reserve_locked(struct stackclass *c, size_t n)
 		os_release(a, sizeof(*a) + n * sizeof(a->slots[0]));
 		return NULL;
 	}
+	if (executable)
+		os_executable(at, len);
 	a->class = c;
 	a->base = (((uintptr_t)at + below + align - 1) & ~(align - 1)) - below;
 	a->n = n;

@@ -154,6 +154,9 @@ static struct p *procresize_locked(struct m *mp, int n)
 	}
 	for (int32_t i = n; i < old; i++)
 		destroyp_locked(sched.allp[i]);
+	/* For whoever finds no memory for another. */
+	for (int32_t i = 0; i < n && i < old; i++)
+		gfpurge(sched.allp[i]);
 	/* Release: pairs with the acquire of those who then read so many of allp. */
 	st_rel(&sched.gomaxprocs, n);
 	for (int32_t i = n - 1; i >= 0; i--) {

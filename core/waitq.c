@@ -108,7 +108,7 @@ static void tally(struct waiter *w, uint32_t more)
 
 void waitq_add(struct bucket *b, struct waiter *w, bool atfront)
 {
-	struct waiter *first = waitq_first(b, w->addr);
+	struct waiter *first = waitq_first(b, w->addr), *at = first;
 
 	tally(w, 1);
 	w->linked = true;
@@ -116,10 +116,23 @@ void waitq_add(struct bucket *b, struct waiter *w, bool atfront)
 	w->last = w;
 	if (!first) {
 		insert_node(b, w);
-	} else if (atfront) {
+		return;
+	}
+	/* Before whom: all but ever none, for the first has no more than w. */
+	if (first && (atfront || w->prio > first->last->prio))
+		while (at && (at->prio > w->prio || (!atfront && at->prio == w->prio)))
+			at = at->next;
+	else
+		at = NULL;
+	if (at == first) {
 		take_place(b, first, w);
 		w->next = first;
 		first->prev = w;
+	} else if (at) {
+		w->next = at;
+		w->prev = at->prev;
+		at->prev->next = w;
+		at->prev = w;
 	} else {
 		w->prev = first->last;
 		first->last->next = w;

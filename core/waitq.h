@@ -19,6 +19,7 @@ struct waiter {
 	ATOMIC(uint32_t) *then; /* where queue_move may move it; NULL: nowhere */
 	bool chained; /* others were moved to `then` with it; written before its wait ends */
 	bool linked; /* in a queue; under the bucket's lock */
+	uint8_t prio; /* goes before those of less */
 	ATOMIC(struct bucket *) bucket; /* whose; changed by a requeue, under both locks */
 
 	/* How to end its wait: claim *word, from sequence seq. */

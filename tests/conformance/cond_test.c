@@ -462,3 +462,44 @@ TEST(threads_of_two_processes_take_turns_by_a_shared_cond)
 	EXPECT_EQ(waitpid(pid, &status, 0), pid);
 	EXPECT_EQ(status + 400, r->tokens);
 }
+
+/* ---- those that a broadcast moves while they go to wait ---- */
+
+static struct {
+	pthread_mutex_t m;
+	pthread_cond_t c;
+	int inside, over;
+	long rounds;
+} gate = { .m = PTHREAD_MUTEX_INITIALIZER, .c = PTHREAD_COND_INITIALIZER };
+
+static void *goes_in_alone(void *arg)
+{
+	for (bool last = false; !last;) {
+		pthread_mutex_lock(&gate.m);
+		while (gate.inside && !gate.over)
+			pthread_cond_wait(&gate.c, &gate.m);
+		gate.inside = 1;
+		gate.rounds++;
+		pthread_mutex_unlock(&gate.m);
+		pthread_mutex_lock(&gate.m);
+		gate.inside = 0;
+		last = gate.over;
+		pthread_mutex_unlock(&gate.m);
+		pthread_cond_broadcast(&gate.c);
+	}
+	return arg;
+}
+
+TEST(a_gate_of_broadcasts_never_stands_still)
+{
+	pthread_t t[8];
+
+	start(t, 8, goes_in_alone, NULL);
+	usleep(1000000);
+	pthread_mutex_lock(&gate.m);
+	gate.over = 1;
+	pthread_mutex_unlock(&gate.m);
+	pthread_cond_broadcast(&gate.c);
+	join(t, 8);
+	EXPECT(gate.rounds > 8);
+}
