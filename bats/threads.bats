@@ -281,3 +281,27 @@ C
 	[ "$status" -eq 0 ]
 	[[ $output == *"HEDDLE_MAXTHREADS=some is no number"* ]]
 }
+
+@test "stacks are executable where the program asks for it" {
+	build nested <<'C'
+#include <pthread.h>
+#include <stdio.h>
+static void __attribute__((noinline)) call(void (*fn)(void)) { fn(); }
+static void *work(void *arg)
+{
+	volatile int called = 0;
+	void inner(void) { called = 1; }
+	call(inner);
+	printf("%d\n", called);
+	return arg;
+}
+int main(void)
+{
+	pthread_t t;
+	return pthread_create(&t, NULL, work, NULL) || pthread_join(t, NULL);
+}
+C
+	run preloaded 2 "$work/nested"
+	[ "$status" -eq 0 ]
+	[ "$output" = 1 ]
+}

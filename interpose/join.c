@@ -13,7 +13,11 @@ static int may_join(struct thread *self, struct thread *t)
 		return ESRCH;
 	if (life & DETACHED)
 		return EINVAL;
-	if (t == self || (self && ld_acq(&t->joins) == self))
+	/* A circle, unless a cancellation is to break it: of the other, or of this one here. */
+	if (self &&
+	    (t == self ||
+	     (ld_acq(&t->joins) == self && !(ld_acq(&t->cancel) & (CANCELED | EXITING)))) &&
+	    (ld_acq(&self->cancel) & (CANCELED | DISABLED | EXITING)) != CANCELED)
 		return EDEADLK;
 	/* Somebody else joins it. */
 	if (or_sc(&t->life, JOINED) & JOINED)

@@ -45,7 +45,22 @@ void thread_unwire(struct thread *t)
 	arch_syscall3(SYS_set_robust_list, (long)&none, ROBUST_HEAD_BYTES, 0);
 	*t->harvest.tidaddr = t->tid;
 	t->wired = false;
+	policy_reset(t);
 	unlockosthread();
+}
+
+static bool first_owns;
+
+void wire_first(void)
+{
+	if (!heddle_started())
+		first_owns = true;
+}
+
+void wire_first_do(struct thread *t)
+{
+	if (first_owns)
+		thread_wire(t);
 }
 
 EXPORT pid_t gettid(void)
@@ -109,7 +124,14 @@ EXPORT int pthread_getattr_np(pthread_t thread, pthread_attr_t *attr)
 	if (r != 0)
 		return r;
 	param.sched_priority = t->priority;
-	pthread_attr_setstack(attr, (void *)t->harvest.lo, t->harvest.size);
+	/* There may be more of it than was asked for. */
+	if (t->ownstack || t->size == 0)
+		pthread_attr_setstack(attr, (void *)t->harvest.lo, t->harvest.size);
+	else
+		pthread_attr_setstack(attr, (void *)(t->harvest.lo + t->harvest.size - t->size),
+				      t->size);
+	if (t->explicit)
+		pthread_attr_setinheritsched(attr, PTHREAD_EXPLICIT_SCHED);
 	pthread_attr_setguardsize(attr, t->ownstack ? 0 : t->guard);
 	pthread_attr_setdetachstate(attr, ld_rlx(&t->life) & DETACHED ? PTHREAD_CREATE_DETACHED
 								      : PTHREAD_CREATE_JOINABLE);

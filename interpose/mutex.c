@@ -179,8 +179,12 @@ static int special(pthread_mutex_t *m, enum how how, clockid_t clock, const stru
 	int r;
 
 	/* The kernel, or another process, goes by the tid of the kernel thread. */
-	if (t && !t->wired && needs_true_tid(m))
-		thread_wire(t);
+	if (needs_true_tid(m)) {
+		if (!t)
+			wire_first();
+		else if (!t->wired)
+			thread_wire(t);
+	}
 
 	/* glibc's trylock keeps a robust one that is beyond recovery. */
 	if (wait && !(m->__data.__kind & ROBUST)) {
@@ -232,7 +236,7 @@ static int relock(pthread_mutex_t *m, pid_t tid, bool try)
 
 static int lock_kind(pthread_mutex_t *m, const struct deadline *deadline)
 {
-	pid_t tid = tid_self();
+	pid_t tid = id_self();
 	int r;
 
 	if ((r = relock(m, tid, false)) >= 0)
@@ -252,7 +256,7 @@ EXPORT int pthread_mutex_lock(pthread_mutex_t *m)
 	if (likely((m->__data.__kind & KIND) == PTHREAD_MUTEX_TIMED_NP)) {
 		if (!take(m))
 			lock_slow(m, NULL, false);
-		own(m, tid_self());
+		own(m, id_self());
 		return 0;
 	}
 	return is_special(m) ? special(m, LOCK, 0, NULL) : lock_kind(m, NULL);
@@ -267,7 +271,7 @@ EXPORT int pthread_mutex_trylock(pthread_mutex_t *m)
 		return real_table.pthread_mutex_trylock(m);
 	if (is_special(m))
 		return special(m, TRY, 0, NULL);
-	tid = tid_self();
+	tid = id_self();
 	if ((r = relock(m, tid, true)) >= 0)
 		return r;
 	if (!take(m))
@@ -290,7 +294,7 @@ EXPORT int pthread_mutex_clocklock(pthread_mutex_t *m, clockid_t clock,
 		return EINVAL;
 	if (is_special(m))
 		return special(m, TIMED, clock, until);
-	if ((r = relock(m, tid_self(), false)) >= 0)
+	if ((r = relock(m, id_self(), false)) >= 0)
 		return r;
 	if ((r = deadline_of(&d, clock, until)) == 0)
 		return lock_kind(m, &d);
@@ -314,7 +318,7 @@ EXPORT int pthread_mutex_unlock(pthread_mutex_t *m)
 	if (unlikely(kind != PTHREAD_MUTEX_TIMED_NP)) {
 		if (is_special(m))
 			return special(m, UNLOCK, 0, NULL);
-		if (kind != PTHREAD_MUTEX_ADAPTIVE_NP && !is_mine(m, tid_self()))
+		if (kind != PTHREAD_MUTEX_ADAPTIVE_NP && !is_mine(m, id_self()))
 			return EPERM;
 		if (kind == PTHREAD_MUTEX_RECURSIVE_NP && --m->__data.__count != 0)
 			return 0;
@@ -355,18 +359,20 @@ int mutex_may_wait(pthread_mutex_t *m)
 	/* There the word holds the tid. */
 	if (kind & (ROBUST | INHERIT))
 		return (pid_t)(ld_rlx(WORD(m)) & TID_MASK) == tid_self() ? 0 : EPERM;
-	return is_mine(m, tid_self()) ? 0 : EPERM;
+	return is_mine(m, is_special(m) ? tid_self() : id_self()) ? 0 : EPERM;
 }
 
 ATOMIC(uint32_t) *mutex_letgo(pthread_mutex_t *m, uint32_t *depth)
 {
+	/* Who waits is still a user of it, for pthread_mutex_destroy. */
 	if (is_special(m)) {
+		m->__data.__nusers++;
 		real_table.pthread_mutex_unlock(m);
 		return NULL;
 	}
 	*depth = m->__data.__count;
 	m->__data.__count = 0;
-	disown(m);
+	st_rlx(OWNER(m), 0);
 	if (ld_rlx(WORD(m)) == STARVING) {
 		/* As hand_over; the caller wakes. With a token and nobody to take it the
 		 * next to come does. */
@@ -377,11 +383,15 @@ ATOMIC(uint32_t) *mutex_letgo(pthread_mutex_t *m, uint32_t *depth)
 
 int mutex_getback(pthread_mutex_t *m, uint32_t depth, bool chained)
 {
-	if (is_special(m))
-		return special(m, LOCK, 0, NULL);
+	if (is_special(m)) {
+		int r = special(m, LOCK, 0, NULL);
+		if (r == 0 || r == EOWNERDEAD)
+			m->__data.__nusers--;
+		return r;
+	}
 	if (!cas_acq(WORD(m), FREE, chained ? CONTENDED : LOCKED))
 		lock_slow(m, NULL, chained);
 	m->__data.__count = depth;
-	own(m, tid_self());
+	st_rlx(OWNER(m), id_self());
 	return 0;
 }

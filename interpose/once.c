@@ -2,6 +2,7 @@
  * last as glibc's. A fork during the running is of no interest: the child finds 1 and would
  * wait for ever, so the number of forks stands above, as in glibc. */
 #include "once.h"
+#include "base.h"
 #include "futex.h"
 #include "thread.h"
 
@@ -17,13 +18,21 @@ void once_forked(void)
 
 struct running {
 	ATOMIC(uint32_t) *word;
-	bool done;
+	__pthread_unwind_buf_t *buf;
+	bool done, left;
 };
 
-/* Also when the function is left by cancellation or an exception: then it has not run. */
+/* Also when the function is left by cancellation or an exception: then it has not run. By a jump
+ * as well, for the unwinder does not come through a function without tables. */
 static void leave(struct running *r)
 {
 	uint32_t after = r->done ? DONE : 0;
+
+	if (r->left)
+		return;
+	r->left = true;
+	/* An exception of C++'s passes by without it. */
+	__pthread_unregister_cancel(r->buf);
 
 	/* Release: pairs with the acquire of whoever finds DONE. */
 	if ((xchg_rel(r->word, after) & STATE) == WAITED)
@@ -32,8 +41,14 @@ static void leave(struct running *r)
 
 static void run(ATOMIC(uint32_t) *word, void (*fn)(void))
 {
-	__attribute__((cleanup(leave))) struct running r = { word, false };
+	__pthread_unwind_buf_t buf;
+	__attribute__((cleanup(leave))) struct running r = { word, &buf, false, false };
 
+	if (base_setjmp(&buf, 0) != 0) {
+		leave(&r);
+		__pthread_unwind_next(&buf);
+	}
+	__pthread_register_cancel(&buf);
 	fn();
 	r.done = true;
 }

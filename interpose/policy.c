@@ -79,6 +79,12 @@ static long try_cpus(cpu_set_t *cpus)
 	return r;
 }
 
+static void note_priority(struct thread *t)
+{
+	if (t->gp)
+		gsetprio(t->gp, t->policy == SCHED_FIFO || t->policy == SCHED_RR ? t->priority : 0);
+}
+
 static int wish_policy(struct thread *t, int policy, int priority)
 {
 	long r = try_policy(policy, priority);
@@ -86,6 +92,7 @@ static int wish_policy(struct thread *t, int policy, int priority)
 	if (r == 0) {
 		t->policy = policy;
 		t->priority = priority;
+		note_priority(t);
 		or_sc(&t->wishes, WISH_POLICY);
 	}
 	return (int)-r;
@@ -106,12 +113,22 @@ static int wish_cpus(struct thread *t, const cpu_set_t *cpus)
 
 /* Of the kernel threads: what the program began with. */
 static int usual_policy, usual_priority;
+static cpu_set_t usual_cpus;
+
+void policy_reset(struct thread *t)
+{
+	if (t->pinned)
+		kernel_cpus(0, &usual_cpus);
+	if (t->policy != usual_policy || t->priority != usual_priority)
+		kernel_policy(0, usual_policy, usual_priority);
+}
 
 void policy_init(struct thread *t)
 {
 	struct sched_param param;
 
 	t->policy = usual_policy = real_table.sched_getscheduler(0);
+	arch_syscall3(SYS_sched_getaffinity, 0, sizeof(usual_cpus), (long)&usual_cpus);
 	if (real_table.sched_getparam(0, &param) == 0)
 		t->priority = usual_priority = param.sched_priority;
 }
@@ -123,6 +140,7 @@ int wishes_try(struct thread *t, int policy, int priority, const cpu_set_t *cpus
 	t->policy = usual_policy;
 	t->priority = usual_priority;
 	t->pinned = false;
+	note_priority(t);
 	st_rlx(&t->wishes, 0);
 	if (policy != usual_policy || priority != usual_priority)
 		r = wish_policy(t, policy, priority);
@@ -176,6 +194,7 @@ static int set_policy(struct thread *t, int policy, const struct sched_param *pa
 	if (r == 0) {
 		t->policy = policy;
 		t->priority = param->sched_priority;
+		note_priority(t);
 	} else if (!wired) {
 		thread_unwire(t);
 	}

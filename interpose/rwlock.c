@@ -55,7 +55,7 @@ static bool try_write(pthread_rwlock_t *l, uint32_t allowed)
 		if (s & ~allowed)
 			return false;
 		if (cas_acq(STATE(l), s, s | WRITER)) {
-			st_rlx(OWNER(l), tid_self());
+			st_rlx(OWNER(l), id_self());
 			return true;
 		}
 	}
@@ -120,7 +120,7 @@ static int wait_turn(pthread_rwlock_t *l, bool write, const struct deadline *dea
 		guard_unlock(GUARD(l));
 		if (r == 0) {
 			if (write)
-				st_rlx(OWNER(l), tid_self());
+				st_rlx(OWNER(l), id_self());
 			return 0;
 		}
 		if (r == -ETIMEDOUT)
@@ -140,7 +140,7 @@ static int lock_it(pthread_rwlock_t *l, bool write, enum when when, clockid_t cl
 		return 0;
 	if (when == NOW)
 		return EBUSY;
-	if (ld_rlx(OWNER(l)) == tid_self())
+	if (ld_rlx(OWNER(l)) == id_self())
 		return EDEADLK;
 	if (when == UNTIL && (r = deadline_of(&d, clock, until)) != 0)
 		return r;

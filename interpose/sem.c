@@ -103,14 +103,14 @@ EXPORT int sem_clockwait(sem_t *sem, clockid_t clock, const struct timespec *unt
 		return real_table.sem_clockwait(sem, clock, until);
 	if (s->shared)
 		return shared_wait(sem, clock, until);
-	cancel_point();
-	if (try_take(s, 0))
-		return 0;
+	/* Before the look, as glibc has it: a time or clock that is none is an error always. */
 	r = deadline_of(&d, clock, until);
-	if (r == 0)
-		return take_slow(s, &d);
-	errno = r;
-	return -1;
+	if (r != 0) {
+		errno = r;
+		return -1;
+	}
+	cancel_point();
+	return try_take(s, 0) ? 0 : take_slow(s, &d);
 }
 
 EXPORT int sem_timedwait(sem_t *sem, const struct timespec *until)

@@ -50,6 +50,13 @@ EXPORT int sigprocmask(int how, const sigset_t *set, sigset_t *old)
 	return -1;
 }
 
+bool on_altstack(const struct thread *t)
+{
+	uintptr_t at = (uintptr_t)__builtin_frame_address(0), lo = (uintptr_t)t->altstack.ss_sp;
+
+	return t->altstack.ss_sp && at - lo < t->altstack.ss_size;
+}
+
 /* The kernel's alternate stack is the M's: what the program sets is recorded. */
 EXPORT int sigaltstack(const stack_t *stack, stack_t *old)
 {
@@ -57,10 +64,19 @@ EXPORT int sigaltstack(const stack_t *stack, stack_t *old)
 
 	if (!t)
 		return real_table.sigaltstack(stack, old);
-	if (old)
+	if (old) {
 		*old = t->altstack;
+		if (!t->altstack.ss_sp)
+			old->ss_flags = SS_DISABLE;
+		else if (on_altstack(t))
+			old->ss_flags |= SS_ONSTACK;
+	}
 	if (!stack)
 		return 0;
+	if (on_altstack(t)) {
+		errno = EPERM;
+		return -1;
+	}
 	if (stack->ss_flags & ~(SS_DISABLE | SS_ONSTACK)) {
 		errno = EINVAL;
 		return -1;
@@ -70,6 +86,8 @@ EXPORT int sigaltstack(const stack_t *stack, stack_t *old)
 		return -1;
 	}
 	t->altstack = *stack;
+	if (stack->ss_flags & SS_DISABLE)
+		t->altstack.ss_sp = NULL;
 	return 0;
 }
 
@@ -113,30 +131,6 @@ EXPORT int pthread_kill(pthread_t thread, int sig)
 		return (int)-signal_self(sig);
 	signal_thread(t, sig);
 	return 0;
-}
-
-bool signal_tid(pid_t tid, int sig, long *r)
-{
-	for (struct g *gp = geach(NULL); gp; gp = geach(gp)) {
-		struct thread *t = ghost_of(gp);
-		if (t && t->tid == tid && !gdead(gp)) {
-			*r = -pthread_kill(t->harvest.thread, sig);
-			return true;
-		}
-	}
-	return false;
-}
-
-EXPORT int tgkill(pid_t pid, pid_t tid, int sig)
-{
-	long r;
-
-	if (!served() || !thread_self() || pid != getpid() || !signal_tid(tid, sig, &r))
-		return real_table.tgkill(pid, tid, sig);
-	if (r == 0)
-		return 0;
-	errno = (int)-r;
-	return -1;
 }
 
 EXPORT int raise(int sig)

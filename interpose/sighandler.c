@@ -17,6 +17,9 @@
 typedef void plain(int);
 typedef void full(int, siginfo_t *, void *);
 
+/* Whose handlers they are: a child of vfork sets its own, and has this memory. */
+static pid_t home;
+
 /* Of each signal what the program set; read in handlers. */
 static struct action {
 	ATOMIC(plain *) handler;
@@ -104,6 +107,26 @@ static void go_on(struct thread *t, const struct aside *a)
 	cancel_resume(t, (enum interruptible)a->interruptible);
 }
 
+struct handled {
+	int sig;
+	siginfo_t *info;
+	void *uc;
+};
+
+static void run_handled(void *arg)
+{
+	struct handled *h = arg;
+
+	run_handler(h->sig, h->info, h->uc);
+}
+
+void onstack(void *top, void (*fn)(void *), void *arg);
+
+static bool altstack_usable(const struct thread *t)
+{
+	return t->altstack.ss_sp && !(t->altstack.ss_flags & SS_DISABLE) && !on_altstack(t);
+}
+
 /* On a G, in the program's code or in an announced call. */
 static void handle(int sig, siginfo_t *info, ucontext_t *uc, bool call)
 {
@@ -114,7 +137,13 @@ static void handle(int sig, siginfo_t *info, ucontext_t *uc, bool call)
 
 	set_aside(t, &aside);
 	before = core_sigbegin(handler_mask(sig, uc));
-	run_handler(sig, info, uc);
+	/* Faults are on the M's own, which must not be left behind for another. */
+	if ((flags & SA_ONSTACK) && sig != SIGSEGV && sig != SIGBUS && altstack_usable(t)) {
+		struct handled h = { sig, info, uc };
+		onstack((char *)t->altstack.ss_sp + t->altstack.ss_size, run_handled, &h);
+	} else {
+		run_handler(sig, info, uc);
+	}
 	st_rlx(&t->handled, ld_rlx(&t->handled) + 1);
 	if (!(flags & SA_RESTART))
 		st_rlx(&t->stopped, ld_rlx(&t->stopped) + 1);
@@ -158,6 +187,60 @@ static bool ours(const struct sigaction *act)
 	return (act->sa_flags & SA_SIGINFO) && act->sa_sigaction == on_signal;
 }
 
+/* Notes the program's and makes it ours. */
+static void take_over(int sig, struct sigaction *act)
+{
+	uint64_t mask;
+
+	if (act->sa_handler == SIG_DFL || act->sa_handler == SIG_IGN)
+		return;
+	memcpy(&mask, &act->sa_mask, sizeof(mask));
+	st_rlx(&actions[sig].mask, mask);
+	st_rlx(&actions[sig].flags, (uint32_t)act->sa_flags);
+	/* Release: pairs with the acquire in run_handler. */
+	st_rel(&actions[sig].handler, act->sa_handler);
+	act->sa_sigaction = on_signal;
+	act->sa_flags |= SA_SIGINFO;
+	act->sa_flags &= (int)~SA_RESETHAND; /* take_handler */
+	/* handle() sets the program's. */
+	sigfillset(&act->sa_mask);
+	/* The alternate stack is the M's, which a handler that is put to sleep
+	 * cannot keep; only an overflown stack has no other way. */
+	if (sig != SIGSEGV && sig != SIGBUS)
+		act->sa_flags &= ~SA_ONSTACK;
+}
+
+/* Until there is a second thread the program's handlers are the kernel's business: masks of its
+ * sigsuspend, alternate stacks, calls of glibc's that pass by sigaction (sigset, siginterrupt). */
+void handlers_start(void)
+{
+	struct sigaction act;
+
+	home = getpid();
+	for (int sig = 1; sig < SIGNALS; sig++) {
+		if (real_table.sigaction(sig, NULL, &act) != 0 || act.sa_handler == SIG_DFL ||
+		    act.sa_handler == SIG_IGN || ours(&act))
+			continue;
+		take_over(sig, &act);
+		real_table.sigaction(sig, &act, NULL);
+		signal_handled(sig, true);
+	}
+}
+
+/* In a child of one thread. */
+void handlers_forked(uint64_t set)
+{
+	for (int sig = 1; sig < SIGNALS; sig++) {
+		struct sigaction act = { .sa_handler = ld_rlx(&actions[sig].handler),
+					 .sa_flags = (int)ld_rlx(&actions[sig].flags) };
+		uint64_t mask = ld_rlx(&actions[sig].mask);
+		if (!(set & signal_bit(sig)))
+			continue;
+		memcpy(&act.sa_mask, &mask, sizeof(mask));
+		real_table.sigaction(sig, &act, NULL);
+	}
+}
+
 EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old)
 {
 	struct sigaction mine, before;
@@ -166,30 +249,15 @@ EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old
 	uint32_t flags;
 	int r;
 
-	if (!served() || sig <= 0 || sig >= SIGNALS)
+	if (!served() || sig <= 0 || sig >= SIGNALS || !heddle_started() ||
+	    (!thread_self() && getpid() != home))
 		return real_table.sigaction(sig, act, old);
 	handler = ld_rlx(&actions[sig].handler);
 	flags = ld_rlx(&actions[sig].flags);
 	masked = ld_rlx(&actions[sig].mask);
 	if (act) {
 		mine = *act;
-		if (act->sa_handler != SIG_DFL && act->sa_handler != SIG_IGN) {
-			uint64_t mask;
-			memcpy(&mask, &act->sa_mask, sizeof(mask));
-			st_rlx(&actions[sig].mask, mask);
-			st_rlx(&actions[sig].flags, (uint32_t)act->sa_flags);
-			/* Release: pairs with the acquire in run_handler. */
-			st_rel(&actions[sig].handler, act->sa_handler);
-			mine.sa_sigaction = on_signal;
-			mine.sa_flags |= SA_SIGINFO;
-			mine.sa_flags &= (int)~SA_RESETHAND; /* take_handler */
-			/* handle() sets the program's. */
-			sigfillset(&mine.sa_mask);
-			/* The alternate stack is the M's, which a handler that is put to sleep
-			 * cannot keep; only an overflown stack has no other way. */
-			if (sig != SIGSEGV && sig != SIGBUS)
-				mine.sa_flags &= ~SA_ONSTACK;
-		}
+		take_over(sig, &mine);
 	}
 	r = real_table.sigaction(sig, act ? &mine : NULL, &before);
 	if (r == 0 && act) {

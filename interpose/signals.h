@@ -11,6 +11,9 @@ struct thread;
 
 enum { SIGNALS = 65 };
 
+/* The first of those of which as many are pending as were sent. */
+enum { FIRST_QUEUED = 34 };
+
 static inline uint64_t signal_bit(int sig)
 {
 	return (uint64_t)1 << (sig - 1);
@@ -18,6 +21,12 @@ static inline uint64_t signal_bit(int sig)
 
 /* SIGKILL, SIGSTOP, and the two that glibc keeps for itself. */
 #define UNBLOCKABLE (signal_bit(9) | signal_bit(19) | signal_bit(32) | signal_bit(33))
+
+/* signal_tid: as tgkill, if tid is a thread's of ours; else false. In tids.c. */
+bool signal_tid(pid_t tid, int sig, long *r);
+
+/* on_altstack: does t, which is the caller, run on the alternate stack that it has set? */
+bool on_altstack(const struct thread *t);
 
 /* ---- sigcalls.c ---- */
 
@@ -29,9 +38,6 @@ long signal_self(int sig);
 /* sigwait_over: the running thread waits no more for what it awaited: no nudge for that stays
  * behind on its kernel thread. */
 void sigwait_over(struct thread *t);
-
-/* signal_tid: as tgkill, if tid is a thread's of ours; else false. */
-bool signal_tid(pid_t tid, int sig, long *r);
 
 /* ---- sigpend.c: pending for a thread ---- */
 
@@ -84,6 +90,11 @@ bool signal_has_handler(int sig);
 bool signal_ignored(int sig);
 void signal_discard(int sig);
 void signals_forked(void);
+
+/* handlers_start: from here on ours stands before the program's handlers. handlers_forked: not any
+ * more, in a child of one thread; set: which have one. In sighandler.c. */
+void handlers_start(void);
+void handlers_forked(uint64_t set);
 
 /* signals_held: those that every thread blocked when a thread was looked for. signal_unhold:
  * true for the one who takes it over. */

@@ -38,11 +38,40 @@ static void info_of(struct thread *t, int sig, siginfo_t *info)
 	}
 }
 
+/* The bit says that there may be one; the count how many. */
+static void add_pending(struct thread *t, int sig)
+{
+	if (sig >= FIRST_QUEUED)
+		add_sc(&t->queued[sig - FIRST_QUEUED], 1);
+	or_sc(&t->signals, signal_bit(sig));
+}
+
+static bool claim_queued(struct thread *t, int sig)
+{
+	ATOMIC(uint32_t) *queued = &t->queued[sig - FIRST_QUEUED];
+	uint64_t bit = signal_bit(sig);
+	uint32_t n;
+
+	do {
+		n = ld_sc(queued);
+	} while (n != 0 && !cas_acqrel(queued, n, n - 1));
+	if (n > 1)
+		return true;
+	and_sc(&t->signals, ~bit);
+	if (ld_sc(queued) != 0)
+		or_sc(&t->signals, bit);
+	else
+		and_sc(&t->lent, ~bit);
+	return n == 1;
+}
+
 bool signal_claim(struct thread *t, int sig, siginfo_t *info)
 {
 	uint64_t bit = signal_bit(sig);
 
 	info_of(t, sig, info);
+	if (sig >= FIRST_QUEUED)
+		return claim_queued(t, sig);
 	if (!(and_sc(&t->signals, ~bit) & bit))
 		return false;
 	and_sc(&t->lent, ~bit);
@@ -118,7 +147,7 @@ void signal_thread(struct thread *t, int sig)
 
 	if (!(blocked & signal_bit(sig)) && !signal_has_handler(sig) && signal_ignored(sig))
 		return;
-	or_sc(&t->signals, signal_bit(sig));
+	add_pending(t, sig);
 	signal_push(t, sig);
 }
 
@@ -128,7 +157,7 @@ bool signal_lend(struct thread *t, int sig, const siginfo_t *info)
 
 	*signal_info(sig) = *info;
 	or_sc(&t->lent, bit);
-	or_sc(&t->signals, bit);
+	add_pending(t, sig);
 	/* It ended meanwhile, and may not have seen it: see signals_end. */
 	return !((ld_sc(&t->life) & FINISHED) && (and_sc(&t->lent, ~bit) & bit));
 }
@@ -166,7 +195,7 @@ bool signals_unblocked(void)
 	uint64_t free = ~gmask(), held = signals_held() & free;
 
 	for (int sig = 1; sig < SIGNALS && held; sig++)
-		if ((held & signal_bit(sig)) && signal_unhold(sig))
+		while ((held & signals_held() & signal_bit(sig)) && signal_unhold(sig))
 			signal_lend(t, sig, signal_info(sig));
 	return ((mine | ld_sc(&t->signals)) & free) != 0;
 }
@@ -200,7 +229,9 @@ void signals_end(struct thread *t)
 	gmute();
 	lent = ld_sc(&t->lent) ? xchg_acq(&t->lent, 0) : 0;
 	for (int sig = 1; sig < SIGNALS && lent; sig++)
-		if (lent & signal_bit(sig))
+		for (uint32_t n = sig < FIRST_QUEUED ? 1
+						     : xchg_acq(&t->queued[sig - FIRST_QUEUED], 0);
+		     (lent & signal_bit(sig)) && n > 0; n--)
 			signal_put_off(sig, signal_info(sig));
 }
 
@@ -239,8 +270,11 @@ void signals_adopt(struct thread *t)
 	for (int sig = 1; sig < SIGNALS; sig++) {
 		uint64_t one = signal_bit(sig);
 		/* The thread's own comes before the process's. */
-		if ((set & one) && arch_syscall4(SYS_rt_sigtimedwait, (long)&one, 0, (long)&now,
-						 SIGSET_BYTES) == sig)
-			or_sc(&t->signals, one);
+		while ((set & one) && arch_syscall4(SYS_rt_sigtimedwait, (long)&one, 0, (long)&now,
+						    SIGSET_BYTES) == sig) {
+			add_pending(t, sig);
+			if (sig < FIRST_QUEUED)
+				break;
+		}
 	}
 }

@@ -12,6 +12,7 @@
 static struct {
 	ATOMIC(uint64_t) set;
 	ATOMIC(uint64_t) held;
+	ATOMIC(uint32_t) nheld[SIGNALS]; /* of those from FIRST_QUEUED on */
 	siginfo_t info[SIGNALS];
 	ATOMIC(uint32_t) wake; /* futex word of signals_thread */
 } off;
@@ -69,20 +70,26 @@ void signal_discard(int sig)
 {
 	if (!heddle_started())
 		return;
-	signal_unhold(sig);
+	while (signal_unhold(sig))
+		continue;
 	for (struct g *gp = geach(NULL); gp; gp = geach(gp)) {
 		struct thread *t = ghost_of(gp);
 		if (!t || !(ld_sc(&t->signals) & signal_bit(sig)))
 			continue;
 		and_sc(&t->signals, ~signal_bit(sig));
 		and_sc(&t->lent, ~signal_bit(sig));
+		if (sig >= FIRST_QUEUED)
+			st_sc(&t->queued[sig - FIRST_QUEUED], 0);
 	}
 }
 
 void signals_forked(void)
 {
+	handlers_forked(xchg_acq(&with_handler, 0));
 	st_rlx(&unblocked, 0);
 	st_rlx(&off.held, 0);
+	for (int sig = 0; sig < SIGNALS; sig++)
+		st_rlx(&off.nheld[sig], 0);
 	st_rlx(&off.set, 0);
 }
 
@@ -93,7 +100,20 @@ uint64_t signals_held(void)
 
 bool signal_unhold(int sig)
 {
-	return (and_sc(&off.held, ~signal_bit(sig)) & signal_bit(sig)) != 0;
+	uint64_t bit = signal_bit(sig);
+	uint32_t n;
+
+	if (sig < FIRST_QUEUED)
+		return (and_sc(&off.held, ~bit) & bit) != 0;
+	do {
+		n = ld_sc(&off.nheld[sig]);
+	} while (n != 0 && !cas_acqrel(&off.nheld[sig], n, n - 1));
+	if (n <= 1) {
+		and_sc(&off.held, ~bit);
+		if (ld_sc(&off.nheld[sig]) != 0)
+			or_sc(&off.held, bit);
+	}
+	return n != 0;
 }
 
 void signals_wake(void)
@@ -125,13 +145,17 @@ static struct thread *find_thread(int sig)
 /* At once, so that a thread which is about to end finds it; others must push. */
 void signal_put_off(int sig, const siginfo_t *info)
 {
-	struct thread *t;
+	struct g *wired = core_sigwired();
+	struct thread *t = wired ? ghost_of(wired) : NULL;
 
-	do
-		t = find_thread(sig);
-	while (t && !signal_lend(t, sig, info));
+	/* It may have been meant for the one whose kernel thread this is. */
+	if (!may_take(t, sig) || !signal_lend(t, sig, info))
+		do
+			t = find_thread(sig);
+		while (t && !signal_lend(t, sig, info));
 	if (!t) {
 		*signal_info(sig) = *info;
+		add_sc(&off.nheld[sig], 1);
 		or_sc(&off.held, signal_bit(sig));
 	}
 	/* Release: pairs with the acquire in signals_thread. */
@@ -145,7 +169,7 @@ static void push_all(int sig)
 	struct thread *t;
 
 	/* A second look after it was said to be held: who unblocks it does the reverse. */
-	if ((signals_held() & bit) && (t = find_thread(sig)) && signal_unhold(sig))
+	while ((signals_held() & bit) && (t = find_thread(sig)) && signal_unhold(sig))
 		while (t && !signal_lend(t, sig, signal_info(sig)))
 			t = find_thread(sig);
 	for (struct g *gp = geach(NULL); gp; gp = geach(gp)) {

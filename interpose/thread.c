@@ -14,18 +14,20 @@
 #include "mutex.h"
 #include "os.h"
 #include "signals.h"
+#include "sleep.h"
 #include "stack.h"
 #include "syscall.h"
 #include "wire.h"
 
 enum {
-	FIRST_TID = 1 << 22, /* the kernel's own never reach it */
 	LAST_TID = (1 << 30) - 1, /* what fits into a mutex beside the flags */
 	SLAB = 256 * 1024,
 	PAGE = 4096,
 	/* Beside what the program asked for: the parked frame and what runs below it. */
 	STACK_EXTRA = 4096,
 	SIGNAL_STACK = 256 * 1024,
+	YIELDS = 100,
+	NAP = 50 * 1000,
 };
 
 static ATOMIC(uint32_t) nalive;
@@ -80,6 +82,11 @@ void *thread_main_init(void)
 	first->main = true;
 	first->tid = *first->harvest.tidaddr;
 	st_rlx(&first->life, 0);
+	/* Before the core sets the kernel thread's. */
+	if (real_table.sigaltstack(NULL, &first->altstack) == 0 &&
+	    (first->altstack.ss_flags & SS_DISABLE))
+		first->altstack.ss_sp = NULL;
+	first->altstack.ss_flags &= ~SS_ONSTACK;
 	policy_init(first);
 	return first;
 }
@@ -91,6 +98,7 @@ void thread_main_started(void)
 	signals_open(gmask());
 	cancel_init();
 	st_rlx(&nalive, 1);
+	wire_first_do(first);
 }
 
 void thread_forked(void)
@@ -106,9 +114,14 @@ void thread_forked(void)
 
 void thread_free(struct thread *t)
 {
-	/* It may have been preempted on its last steps, and need our P for them. */
-	while (!gdead(t->gp))
-		sched_yield();
+	/* It may have been preempted on its last steps, and need our P for them; or our cpu, and
+	 * then one of a higher priority gives way only by sleeping. */
+	for (int i = 0; !gdead(t->gp); i++) {
+		if (i < YIELDS || !thread_self())
+			sched_yield();
+		else
+			gosleep(CLOCK_MONOTONIC, nanotime() + NAP);
+	}
 	if (t->ownstack)
 		harvest_reap(&t->harvest);
 	else
@@ -202,17 +215,30 @@ void thread_main_ended(void)
 struct request {
 	void *stack; /* the program's own, else NULL */
 	size_t size, guard;
-	bool detached;
+	bool detached, explicit;
 	uint64_t mask;
 	int policy, priority;
 	const cpu_set_t *cpus; /* NULL: any */
 };
 
+static ATOMIC(size_t) default_size;
+static ATOMIC(bool) defaults_set;
+
+EXPORT int pthread_setattr_default_np(const pthread_attr_t *attr)
+{
+	int r = real_table.pthread_setattr_default_np(attr);
+
+	if (r == 0) {
+		st_rlx(&default_size, 0);
+		st_rlx(&defaults_set, true);
+	}
+	return r;
+}
+
 static size_t default_stack(void)
 {
-	static ATOMIC(size_t) size;
 	pthread_attr_t attr;
-	size_t n = ld_rlx(&size);
+	size_t n = ld_rlx(&default_size);
 
 	if (n != 0)
 		return n;
@@ -220,7 +246,7 @@ static size_t default_stack(void)
 		return 8u << 20;
 	pthread_attr_getstacksize(&attr, &n);
 	pthread_attr_destroy(&attr);
-	st_rlx(&size, n);
+	st_rlx(&default_size, n);
 	return n;
 }
 
@@ -230,6 +256,7 @@ static void read_attr(const pthread_attr_t *attr, struct request *req, cpu_set_t
 	struct thread *self = thread_self();
 	int detach = PTHREAD_CREATE_JOINABLE, inherit = PTHREAD_INHERIT_SCHED;
 	struct sched_param param = { 0 };
+	pthread_attr_t defaults;
 	sigset_t set;
 	void *addr;
 
@@ -237,6 +264,11 @@ static void read_attr(const pthread_attr_t *attr, struct request *req, cpu_set_t
 	req->priority = self ? self->priority : 0;
 	req->cpus = self && self->pinned ? &self->cpus : NULL;
 	if (!attr) {
+		if (unlikely(ld_rlx(&defaults_set)) && pthread_getattr_default_np(&defaults) == 0) {
+			read_attr(&defaults, req, cpus);
+			pthread_attr_destroy(&defaults);
+			return;
+		}
 		req->size = default_stack();
 		req->guard = PAGE;
 		return;
@@ -258,6 +290,7 @@ static void read_attr(const pthread_attr_t *attr, struct request *req, cpu_set_t
 	}
 	pthread_attr_getinheritsched(attr, &inherit);
 	if (inherit == PTHREAD_EXPLICIT_SCHED) {
+		req->explicit = true;
 		pthread_attr_getschedpolicy(attr, &req->policy);
 		pthread_attr_getschedparam(attr, &param);
 		req->priority = param.sched_priority;
@@ -314,8 +347,18 @@ static int thread_new(const struct request *req, struct thread **out)
 	/* A recycled one has a guard of a page. */
 	if (!req->stack && req->guard <= PAGE)
 		gp = gtake(req->size + STACK_EXTRA);
-	if (!gp)
-		return thread_harvest(req, out);
+	if (!gp) {
+		int r = thread_harvest(req, out);
+		if (r != EAGAIN || req->stack || req->guard > PAGE)
+			return r;
+		/* No memory: those that are about to end, and the dead of all Ps. */
+		sched_yield();
+		reap_some();
+		core_setprocs(core_procs());
+		gp = gtake(req->size + STACK_EXTRA);
+		if (!gp)
+			return r;
+	}
 	*out = ghost_of(gp);
 	/* Another thread, for all that the program can tell. */
 	(*out)->tid = tid_new();
@@ -347,6 +390,9 @@ static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 	t->arg = arg;
 	t->result = NULL;
 	t->guard = req.guard;
+	/* Of the usual size all is shown that there is, down to the guard. */
+	t->size = !attr && ld_rlx(&defaults_set) ? req.size : 0;
+	t->explicit = req.explicit;
 	t->named = false;
 	st_rlx(&t->joins, NULL);
 	st_rlx(&t->cancel, 0);
@@ -357,7 +403,11 @@ static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 	st_rlx(&t->awaits, 0);
 	st_rlx(&t->fed, 0);
 	gpursued(t->gp);
-	st_rlx(&t->signals, 0);
+	if (unlikely(ld_rlx(&t->signals) != 0)) {
+		st_rlx(&t->signals, 0);
+		memset((void *)t->queued, 0, sizeof(t->queued));
+	}
+	t->altstack.ss_sp = NULL;
 	st_rlx(&t->life, req.detached ? DETACHED : 0);
 	add_rlx(&nalive, 1);
 	/* Before it runs: it may look. */

@@ -52,7 +52,7 @@ enum wish {
 	WISH_CPUS = 2,
 };
 
-enum { NAME_LEN = 16, ROBUST_HEAD_BYTES = 24 };
+enum { NAME_LEN = 16, ROBUST_HEAD_BYTES = 24, QUEUED_SIGNALS = 31 };
 
 struct thread {
 	struct g *gp;
@@ -74,7 +74,8 @@ struct thread {
 	bool main;
 	bool rawrobust; /* its robust list is the program's word to the kernel, not glibc's */
 	struct robust_list_head *glibcs_robust; /* once there was another */
-	size_t guard; /* as asked for */
+	size_t guard, size; /* as asked for */
+	bool explicit; /* policy and priority came by attributes */
 	char name[NAME_LEN];
 	bool named;
 	int policy; /* as recorded */
@@ -86,6 +87,7 @@ struct thread {
 	bool wired;
 	stack_t altstack; /* as the program set it */
 	ATOMIC(uint64_t) signals; /* pending for it alone */
+	ATOMIC(uint32_t) queued[QUEUED_SIGNALS]; /* of real-time signals, how many */
 	ATOMIC(uint64_t) lent; /* of these, sent to the process and given to it */
 	ATOMIC(uint64_t) awaits; /* what it waits for in sigwait and the like */
 	ATOMIC(uint64_t) fed; /* of these, which nudges were sent to its kernel thread */
@@ -102,6 +104,22 @@ static inline struct thread *thread_self(void)
 {
 	struct g *gp = gself();
 	return gp ? ghost_of(gp) : NULL;
+}
+
+enum { FIRST_TID = 1 << 22 /* the kernel's own never reach it */ };
+
+/* id_self: the running thread's, for owners of our own locks: no other's as long as it lives. The
+ * true tid, of one that is wired, is not: another one's kernel thread may be the first thread's. */
+static inline pid_t id_self(void)
+{
+	pid_t tid = tid_self();
+
+	if (unlikely(tid < FIRST_TID)) {
+		struct thread *t = thread_self();
+		if (t)
+			tid = t->tid;
+	}
+	return tid;
 }
 
 /* thread_of: of a thread that the program names; NULL if it is none of ours. */

@@ -13,6 +13,11 @@ void thread_wire(struct thread *t);
 void thread_wire_sig(struct thread *t);
 void thread_unwire(struct thread *t);
 
+/* wire_first: the program's only thread, before there is a second, may own what the kernel knows it
+ * by: it is to be wired from the start. wire_first_do: at the start. */
+void wire_first(void);
+void wire_first_do(struct thread *t);
+
 /* ---- policy.c ---- */
 
 /* wishes_try: could t be given that policy and that set of cpus? Returns 0 or what pthread_create
@@ -26,5 +31,8 @@ void wishes_do(struct thread *t, const void *uc);
 void wishes_first(struct thread *t);
 void wishes_await(struct thread *t);
 void policy_init(struct thread *t);
+
+/* policy_reset: on t's kernel thread, which is to serve others: as it was before t had wishes. */
+void policy_reset(struct thread *t);
 
 #endif

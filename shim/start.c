@@ -17,6 +17,7 @@
 #include "preempt.h"
 #include "real.h"
 #include "signals.h"
+#include "stack.h"
 #include "text.h"
 #include "thread.h"
 #include "tls_image.h"
@@ -164,6 +165,18 @@ static int deny_text(struct dl_phdr_info *info, size_t size, void *arg)
 	return 0;
 }
 
+/* As the loader has it: one object that asks, or does not say, and all stacks are executable. */
+static int wants_executable(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	(void)size;
+	(void)arg;
+	for (int i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_GNU_STACK)
+			return (info->dlpi_phdr[i].p_flags & PF_X) != 0;
+	/* The vDSO has none. */
+	return info->dlpi_name && info->dlpi_name[0] == '/';
+}
+
 static void say_nothing(void)
 {
 }
@@ -190,12 +203,16 @@ bool heddle_start(void)
 	if (started)
 		return true;
 	dl_iterate_phdr(widest_tls, &c.tls);
+	if (dl_iterate_phdr(wants_executable, NULL) != 0)
+		stackexecutable();
 	c.tls = (c.tls + 63) & ~(size_t)63;
 	harvest_start();
 	tls_init();
 	process_init();
 	c.host = thread_main_init();
 	dl_iterate_phdr(deny_text, NULL);
+	/* Before a handler can find the core. */
+	handlers_start();
 	r = core_init(&c);
 	if (r < 0) {
 		run_natively("the scheduler cannot start", -r);

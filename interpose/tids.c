@@ -1,0 +1,95 @@
+/* Calls that name a thread by what gettid said, or send to one a signal with a value. */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "os.h"
+#include "signals.h"
+#include "syscall.h"
+#include "thread.h"
+#include "wire.h"
+
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+
+static struct thread *thread_by_tid(pid_t tid)
+{
+	if (!served() || !thread_self())
+		return NULL;
+	for (struct g *gp = geach(NULL); gp; gp = geach(gp)) {
+		struct thread *t = ghost_of(gp);
+		if (t && t->tid == tid && !gdead(gp) && !(ld_acq(&t->life) & FINISHED))
+			return t;
+	}
+	return NULL;
+}
+
+bool signal_tid(pid_t tid, int sig, long *r)
+{
+	struct thread *t = thread_by_tid(tid);
+
+	if (t)
+		*r = -pthread_kill(t->harvest.thread, sig);
+	return t != NULL;
+}
+
+EXPORT int tgkill(pid_t pid, pid_t tid, int sig)
+{
+	long r;
+
+	if (pid != getpid() || !signal_tid(tid, sig, &r))
+		return real_table.tgkill(pid, tid, sig);
+	if (r == 0)
+		return 0;
+	errno = (int)-r;
+	return -1;
+}
+
+EXPORT int pthread_sigqueue(pthread_t thread, int sig, const union sigval value)
+{
+	struct thread *t = served() ? thread_of(thread) : NULL;
+	siginfo_t info;
+
+	if (!t)
+		return real_table.pthread_sigqueue(thread, sig, value);
+	if (sig < 0 || sig > 64 || sig == 32 || sig == 33)
+		return EINVAL;
+	if (sig == 0 || (ld_acq(&t->life) & FINISHED))
+		return 0;
+	memset(&info, 0, sizeof(info));
+	info.si_signo = sig;
+	info.si_code = SI_QUEUE;
+	info.si_pid = getpid();
+	info.si_uid = getuid();
+	info.si_value = value;
+	if (t == thread_self() && !(gmask() & signal_bit(sig))) {
+		long r;
+		/* As signal_self. */
+		entersyscall();
+		r = arch_syscall4(SYS_rt_tgsigqueueinfo, getpid(), os_gettid(), sig, (long)&info);
+		exitsyscall();
+		return (int)-r;
+	}
+	if (signal_lend(t, sig, &info))
+		signal_push(t, sig);
+	return 0;
+}
+
+/* Its expirations are for one kernel thread: the caller's, which it keeps. */
+EXPORT int timer_create(clockid_t clock, struct sigevent *event, timer_t *timer)
+{
+	struct thread *t = served() ? thread_self() : NULL;
+	struct sigevent mine;
+
+	if (!t || !event || event->sigev_notify != SIGEV_THREAD_ID ||
+	    event->sigev_notify_thread_id != t->tid)
+		return real_table.timer_create(clock, event, timer);
+	mine = *event;
+	thread_wire(t);
+	mine.sigev_notify_thread_id = os_gettid();
+	return real_table.timer_create(clock, &mine, timer);
+}

@@ -1,0 +1,291 @@
+/* What the kernel knows of a thread: tid, policy, cpus, credentials, timers. It is the thread's,
+ * and no other's, before it and after it. */
+#include "common.h"
+
+#include <sys/syscall.h>
+
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+
+/* ---- owners ---- */
+
+static pthread_mutex_t recursive = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
+
+/* By setting its cpus it comes to be known to the kernel by a kernel thread of its own. */
+static void *pinned_and_refused(void *arg)
+{
+	cpu_set_t cpus;
+
+	EXPECT_EQ(sched_getaffinity(0, sizeof(cpus), &cpus), 0);
+	EXPECT_EQ(pthread_setaffinity_np(pthread_self(), sizeof(cpus), &cpus), 0);
+	for (int i = 0; i < 20; i++) {
+		struct timespec until = in_us(CLOCK_REALTIME, 500);
+		EXPECT_EQ(pthread_mutex_trylock(&recursive), EBUSY);
+		EXPECT_EQ(pthread_rwlock_timedrdlock(&rwlock, &until), ETIMEDOUT);
+	}
+	return arg;
+}
+
+TEST(what_the_first_thread_holds_is_nobody_else_s)
+{
+	pthread_mutex_lock(&recursive);
+	pthread_rwlock_wrlock(&rwlock);
+	run(8, pinned_and_refused, NULL);
+	EXPECT_EQ(pthread_mutex_lock(&recursive), 0);
+	EXPECT_EQ(pthread_rwlock_wrlock(&rwlock), EDEADLK);
+}
+
+/* ---- policy and cpus ---- */
+
+static void *pins_itself_to_one(void *arg)
+{
+	struct sched_param param = { .sched_priority = 5 };
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET((size_t)sched_getcpu(), &one);
+	EXPECT_EQ(pthread_setaffinity_np(pthread_self(), sizeof(one), &one), 0);
+	/* As far as one may. */
+	pthread_setschedparam(pthread_self(), SCHED_RR, &param);
+	return arg;
+}
+
+static int cpus_there;
+
+static void *is_usual(void *arg)
+{
+	cpu_set_t cpus;
+
+	EXPECT(syscall(SYS_sched_getaffinity, 0, sizeof(cpus), &cpus) > 0);
+	for (volatile int i = 0; i < 100000; i++)
+		continue;
+	CPU_ZERO(&cpus);
+	EXPECT(syscall(SYS_sched_getaffinity, 0, sizeof(cpus), &cpus) > 0);
+	EXPECT_EQ(CPU_COUNT(&cpus), cpus_there);
+	EXPECT_EQ(syscall(SYS_sched_getscheduler, 0), SCHED_OTHER);
+	return arg;
+}
+
+TEST(the_cpus_and_the_policy_of_a_thread_end_with_it)
+{
+	cpu_set_t cpus;
+
+	EXPECT_EQ(sched_getaffinity(0, sizeof(cpus), &cpus), 0);
+	cpus_there = CPU_COUNT(&cpus);
+	run(4, pins_itself_to_one, NULL);
+	for (int i = 0; i < 5; i++)
+		run(8, is_usual, NULL);
+}
+
+/* ---- credentials ---- */
+
+static struct event changed;
+
+static void *computes_and_is_changed(void *arg)
+{
+	tick(&entered);
+	while (changed.n == 0)
+		continue;
+	EXPECT_EQ(syscall(SYS_geteuid), 1000);
+	usleep(1000);
+	EXPECT_EQ(syscall(SYS_geteuid), 1000);
+	return arg;
+}
+
+static void *sleeps_and_is_changed(void *arg)
+{
+	tick(&entered);
+	await(&changed, 1);
+	EXPECT_EQ(syscall(SYS_geteuid), 1000);
+	return arg;
+}
+
+TEST(credentials_are_the_process_s)
+{
+	pthread_t t[8];
+
+	if (geteuid() != 0)
+		return;
+	start(t, 4, computes_and_is_changed, NULL);
+	start(t + 4, 4, sleeps_and_is_changed, NULL);
+	await(&entered, 8);
+	EXPECT_EQ(seteuid(1000), 0);
+	tick(&changed);
+	join(t, 8);
+	run(8, sleeps_and_is_changed, NULL);
+	FAILS(setuid(12345), EPERM);
+	EXPECT_EQ(seteuid(0), 0);
+}
+
+/* ---- signals by number, with a value, by a timer ---- */
+
+static _Atomic int value;
+
+static void takes_value(int sig, siginfo_t *info, void *uc)
+{
+	(void)sig;
+	(void)uc;
+	value = info->si_value.sival_int;
+	tick(&handled);
+}
+
+static void handle_values(int sig)
+{
+	struct sigaction act = { .sa_sigaction = takes_value, .sa_flags = SA_SIGINFO };
+
+	EXPECT_EQ(sigaction(sig, &act, NULL), 0);
+}
+
+static void *waits_for_values(void *arg)
+{
+	tick(&entered);
+	await(&handled, 1);
+	return arg;
+}
+
+TEST(pthread_sigqueue_brings_its_value)
+{
+	pthread_t t;
+
+	handle_values(SIGRTMIN);
+	start(&t, 1, waits_for_values, NULL);
+	await(&entered, 1);
+	EXPECT_EQ(pthread_sigqueue(t, SIGRTMIN, (union sigval){ .sival_int = 77 }), 0);
+	join(&t, 1);
+	EXPECT_EQ(value, 77);
+	EXPECT_EQ(pthread_sigqueue(pthread_self(), SIGRTMIN, (union sigval){ .sival_int = 78 }), 0);
+	EXPECT_EQ(value, 78);
+}
+
+static void *has_a_timer(void *arg)
+{
+	struct sigevent event = { .sigev_notify = SIGEV_THREAD_ID,
+				  .sigev_signo = SIGRTMIN,
+				  .sigev_value.sival_int = 5,
+				  .sigev_notify_thread_id = gettid() };
+	struct itimerspec soon = { .it_value = { 0, 5 * MS } };
+	timer_t timer;
+
+	EXPECT_EQ(timer_create(CLOCK_MONOTONIC, &event, &timer), 0);
+	EXPECT_EQ(timer_settime(timer, 0, &soon, NULL), 0);
+	FAILS(usleep(10000000), EINTR);
+	EXPECT_EQ(value, 5);
+	EXPECT_EQ(timer_delete(timer), 0);
+	return arg;
+}
+
+TEST(a_timer_finds_its_thread_by_the_tid)
+{
+	handle_values(SIGRTMIN);
+	on_thread(has_a_timer, NULL);
+}
+
+static void *lets_in_many(void *arg)
+{
+	mask(SIG_BLOCK, SIGRTMIN + 1);
+	tick(&entered);
+	await(&changed, 1);
+	EXPECT_EQ(handled.n, 0);
+	mask(SIG_UNBLOCK, SIGRTMIN + 1);
+	EXPECT_EQ(handled.n, 50);
+	return arg;
+}
+
+TEST(of_real_time_signals_each_is_handled)
+{
+	pthread_t t;
+
+	handle(SIGRTMIN + 1, 0);
+	start(&t, 1, lets_in_many, NULL);
+	await(&entered, 1);
+	for (int i = 0; i < 50; i++)
+		EXPECT_EQ(pthread_kill(t, SIGRTMIN + 1), 0);
+	tick(&changed);
+	join(&t, 1);
+}
+
+/* ---- alternate stacks ---- */
+
+static __thread char *alternate;
+enum { ALTERNATE = 65536 };
+
+static void is_there(int sig)
+{
+	stack_t now, again;
+	char here;
+
+	(void)sig;
+	EXPECT(&here >= alternate && &here < alternate + ALTERNATE);
+	EXPECT_EQ(sigaltstack(NULL, &now), 0);
+	EXPECT_EQ(now.ss_flags, SS_ONSTACK);
+	EXPECT(now.ss_sp == alternate);
+	again = now;
+	again.ss_flags = 0;
+	FAILS(sigaltstack(&again, NULL), EPERM);
+	usleep(500);
+	tick(&handled);
+}
+
+static void *has_an_alternate_stack(void *arg)
+{
+	stack_t stack = { .ss_sp = malloc(ALTERNATE), .ss_size = ALTERNATE }, old;
+
+	EXPECT_EQ(sigaltstack(NULL, &old), 0);
+	EXPECT_EQ(old.ss_flags, SS_DISABLE);
+	alternate = stack.ss_sp;
+	EXPECT_EQ(sigaltstack(&stack, NULL), 0);
+	for (int i = 0; i < 20; i++) {
+		int before = handled.n;
+		EXPECT_EQ(raise(SIGUSR1), 0);
+		EXPECT(handled.n > before);
+	}
+	stack.ss_flags = SS_DISABLE;
+	EXPECT_EQ(sigaltstack(&stack, NULL), 0);
+	free(alternate);
+	return arg;
+}
+
+TEST(each_thread_has_its_alternate_stack)
+{
+	handle_with(SIGUSR1, is_there, SA_ONSTACK);
+	has_an_alternate_stack(NULL);
+	run(8, has_an_alternate_stack, NULL);
+	EXPECT_EQ(handled.n, 180);
+}
+
+/* ---- one that is in a vfork ---- */
+
+static void *vforks(void *arg)
+{
+	int pause[2];
+	char c;
+	pid_t pid;
+
+	EXPECT_EQ(pipe(pause), 0);
+	pid = vfork();
+	if (pid == 0) {
+		struct timespec brief = { 0, 2 * MS };
+		tick(&entered);
+		syscall(SYS_nanosleep, &brief, NULL);
+		_exit(0);
+	}
+	EXPECT_EQ(waitpid(pid, NULL, 0), pid);
+	close(pause[1]);
+	EXPECT_EQ(read(pause[0], &c, 1), 0);
+	close(pause[0]);
+	return arg;
+}
+
+TEST(a_thread_is_joined_while_it_vforks)
+{
+	for (int i = 0; i < 50; i++) {
+		pthread_t t;
+		entered.n = 0;
+		start(&t, 1, vforks, NULL);
+		await(&entered, 1);
+		EXPECT_EQ(pthread_kill(t, 0), 0);
+		join(&t, 1);
+	}
+}
