@@ -100,6 +100,7 @@ static void *masks_and_unmasks(void *arg)
 {
 	sigset_t set;
 
+	tick(&entered);
 	while (!over)
 		usleep(500);
 	/* A look at what is pending. */
@@ -116,6 +117,8 @@ TEST(a_signal_that_is_ignored_is_gone)
 
 	signal(SIGUSR1, SIG_IGN);
 	EXPECT_EQ(pthread_create(&t, NULL, masks_and_unmasks, NULL), 0);
+	/* A thread that is being made blocks all. */
+	await(&entered, 1);
 	EXPECT_EQ(pthread_kill(t, SIGUSR1), 0);
 	/* SIGCHLD is ignored by default. */
 	EXPECT_EQ(pthread_kill(t, SIGCHLD), 0);
