@@ -1,6 +1,8 @@
 /* The slow half of io.h: sleeping for a descriptor. */
 #include "io.h"
 
+#include <asm/termbits.h>
+#include <asm/termios.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -44,6 +46,15 @@ static bool listens(int fd)
 	return on;
 }
 
+/* A terminal that hands out bytes by their number or by time: only a blocking read counts them. */
+static bool counts(int fd)
+{
+	struct termios how;
+
+	return arch_syscall3(SYS_ioctl, fd, TCGETS, (long)&how) == 0 && !(how.c_lflag & ICANON) &&
+	       (how.c_cc[VMIN] != 1 || how.c_cc[VTIME] != 0);
+}
+
 /* May the call block at all, and how long? As io_block. */
 static long ask(struct io *io)
 {
@@ -60,6 +71,8 @@ static long ask(struct io *io)
 	}
 	io->asked = true;
 	if (io->accepts && !listens(io->fd))
+		return 1;
+	if (io->road == ROAD_READY && io->dir == POLL_READ && counts(io->fd))
 		return 1;
 	span = fd_timed(io->fd, io->dir);
 	if (span != 0) {
@@ -94,7 +107,7 @@ long io_block(struct io *io)
 		cancel_point();
 		/* signal(7): with a time-out the call is never restarted. */
 		return ld_rlx(&t->stopped) == stopped &&
-				       (!io->timed || ld_rlx(&t->handled) == handled)
+				       (!(io->timed || io->begun) || ld_rlx(&t->handled) == handled)
 			       ? 0
 			       : -EINTR;
 	case -ESTALE:

@@ -23,6 +23,7 @@ struct io {
 	bool timed;
 	bool vector; /* buf is one, of n elements */
 	bool accepts; /* which is refused at once unless fd listens */
+	bool begun; /* bytes have gone: any handler ends it with so many */
 	bool standin; /* fd stands for one that was closed meanwhile */
 	struct deadline deadline;
 	/* The call's: */

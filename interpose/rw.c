@@ -82,6 +82,7 @@ static __attribute__((noinline)) long write_rest(struct io *io, long r)
 
 	/* A peer that goes away now ends the call early, without a signal. */
 	io->flags |= MSG_NOSIGNAL;
+	io->begun = true;
 	while (r > 0 && (size_t)r < io->n && io->road != ROAD_CALL) {
 		io->buf = (char *)io->buf + r;
 		io->n -= (size_t)r;
@@ -113,6 +114,7 @@ static __attribute__((noinline)) long writev_rest(struct io *io, long r)
 	for (; i < n && skip >= v[i].iov_len; i++)
 		skip -= v[i].iov_len;
 	io->flags = 0;
+	io->begun = true;
 	io->vector = false;
 	for (; i < n; i++, skip = 0) {
 		if (v[i].iov_len == skip)

@@ -137,6 +137,7 @@ static __attribute__((noinline)) long send_rest(struct io *io, long r)
 	long done = r;
 
 	io->flags |= MSG_NOSIGNAL;
+	io->begun = true;
 	while (r > 0 && (size_t)r < io->n && io->road == ROAD_SOCKET) {
 		io->buf = (char *)io->buf + r;
 		io->n -= (size_t)r;
@@ -203,6 +204,7 @@ static __attribute__((noinline)) long sendmsg_rest(struct io *io, long sent)
 		part.buf = (char *)v->iov_base + skip;
 		part.n = v->iov_len - skip;
 		part.flags |= MSG_NOSIGNAL;
+		part.begun = true;
 		part.addr = NULL;
 		part.addrlen = NULL;
 		r = io_do(&part, sendto_attempt, sendto_attempt, sendto_call);

@@ -495,6 +495,31 @@ TEST(a_terminal_reads_by_its_rules)
 	join(t, 3);
 }
 
+static void *types_a_line(void *arg)
+{
+	settle();
+	EXPECT_EQ(write(ends[1], "a\n", 2), 2);
+	return arg;
+}
+
+TEST(a_terminal_that_was_waited_for_goes_by_new_rules)
+{
+	struct termios how;
+	char buf[8];
+	pthread_t t;
+
+	EXPECT_EQ(openpty(&ends[1], &ends[0], NULL, NULL, NULL), 0);
+	start(&t, 1, types_a_line, NULL);
+	EXPECT_EQ(read(ends[0], buf, sizeof(buf)), 2);
+	join(&t, 1);
+	EXPECT_EQ(tcgetattr(ends[0], &how), 0);
+	cfmakeraw(&how);
+	how.c_cc[VMIN] = 0;
+	how.c_cc[VTIME] = 1;
+	EXPECT_EQ(tcsetattr(ends[0], TCSANOW, &how), 0);
+	TAKES_ABOUT(100, 20, EXPECT_EQ(read(ends[0], buf, sizeof(buf)), 0));
+}
+
 /* VMIN above 1: poll says ready late or early, the read waits for so many all the same. */
 static void *reads_three(void *arg)
 {
