@@ -79,7 +79,7 @@ int core_init(const struct core_config *config)
 	r = procs_init(m0, procs);
 	if (r < 0)
 		goto fail;
-	gp->host = own.host;
+	gp->head.host = own.host;
 	gp->stack.lo = own.stacklo;
 	gp->stack.hi = own.stackhi;
 	madopt(m0, gp);

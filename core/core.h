@@ -11,8 +11,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tls.h"
+
 struct g;
 struct m;
+
+/* What a struct g begins with. */
+struct ghead {
+	void *host; /* the embedder's own */
+};
 
 struct core_config {
 	const char *gomaxprocs; /* the variable's text, or NULL */
@@ -104,9 +111,24 @@ void gkeep(bool keep);
 bool gdead(const struct g *gp);
 void grecycle(struct g *gp);
 
-/* gself: the running G, NULL on a kernel thread that is no M. ghost_of: its host. */
-struct g *gself(void);
-void *ghost_of(const struct g *gp);
+/* gself: the running G, NULL on a kernel thread that is no M. ghost_of: its host; ghost_self: that
+ * of the running G. */
+static inline struct g *gself(void)
+{
+	return getg();
+}
+
+static inline void *ghost_of(const struct g *gp)
+{
+	return ((const struct ghead *)gp)->host;
+}
+
+static inline void *ghost_self(void)
+{
+	struct g *gp = getg();
+
+	return gp ? ghost_of(gp) : NULL;
+}
 
 /* gof: the G, if any, whose FS base that is. */
 struct g *gof(uintptr_t fsbase);

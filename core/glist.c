@@ -319,7 +319,7 @@ struct g *ghost(const struct ghostspec *spec)
 	gp->stack.hi = spec->hi;
 	gp->base = spec->base;
 	gp->fsbase = spec->fsbase;
-	gp->host = spec->host;
+	gp->head.host = spec->host;
 	/* Before its first run, for gof. */
 	st_rlx(tls_wordof(spec->fsbase), gp);
 	return gp;
@@ -373,16 +373,6 @@ bool gdead(const struct g *gp)
 {
 	/* Acquire: pairs with the release in gfput. */
 	return ld_acq(&gp->status) == GDEAD;
-}
-
-struct g *gself(void)
-{
-	return getg();
-}
-
-void *ghost_of(const struct g *gp)
-{
-	return gp->host;
 }
 
 struct g *geach(struct g *gp)

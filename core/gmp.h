@@ -10,6 +10,7 @@
 
 #include "atomic.h"
 #include "context.h"
+#include "core.h"
 #include "lock.h"
 #include "sizes.h"
 #include "stack.h"
@@ -70,6 +71,7 @@ enum waitresult {
 };
 
 struct g {
+	struct ghead head;
 	/* Touched at every switch. */
 	struct gobuf sched; /* the saved context; written by arch_switch */
 	uintptr_t fsbase; /* 0: runs on its M's own; fixed before the first run */
@@ -101,7 +103,6 @@ struct g {
 	ATOMIC(uint64_t) runnablesince; /* nanotime of the ready, when it is wanted */
 	ATOMIC(const void *) waiton; /* the futex word or fd it waits for */
 	struct g *alllink; /* of sched.allg; fixed at birth */
-	void *host; /* the embedder's own */
 	void *fiber; /* the sanitizer's handle of this context */
 };
 

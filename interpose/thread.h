@@ -102,8 +102,7 @@ struct thread {
  * thread was created. */
 static inline struct thread *thread_self(void)
 {
-	struct g *gp = gself();
-	return gp ? ghost_of(gp) : NULL;
+	return ghost_self();
 }
 
 enum { FIRST_TID = 1 << 22 /* the kernel's own never reach it */ };
