@@ -305,3 +305,16 @@ C
 	[ "$status" -eq 0 ]
 	[ "$output" = 1 ]
 }
+
+@test "the first call of all may be a library's, before heddle's constructor" {
+	cat >"$work/first.c" <<'C'
+#include <stdio.h>
+__attribute__((constructor)) static void first(void) { fclose(fopen("/dev/null", "r")); }
+C
+	gcc -shared -fPIC "$work/first.c" -o "$work/first.so"
+	echo 'int main(void) { return 5; }' | gcc -x c - -o "$work/main" -x none -Wl,--no-as-needed "$work/first.so"
+	run preloaded 2 "$work/main"
+	[ "$status" -eq 5 ]
+	HEDDLE=off run preloaded 2 "$work/main"
+	[ "$status" -eq 5 ]
+}

@@ -264,10 +264,11 @@ EXPORT int close(int fd)
 
 EXPORT int socket(int domain, int type, int protocol)
 {
+	bool ours = served();
 	uint32_t since = ld_sc(&fd_epoch);
 	int fd = real_table.socket(domain, type, protocol);
 
-	if (served() && fd >= 0) {
+	if (ours && fd >= 0) {
 		bool plain = (domain == AF_INET || domain == AF_INET6) &&
 			     ((type & 15) == SOCK_STREAM || (type & 15) == SOCK_DGRAM);
 		fd_made(fd, plain ? ROAD_SOCKET : ROAD_UNKNOWN, type & SOCK_NONBLOCK, since);
@@ -277,10 +278,11 @@ EXPORT int socket(int domain, int type, int protocol)
 
 EXPORT int socketpair(int domain, int type, int protocol, int fd[2])
 {
+	bool ours = served();
 	uint32_t since = ld_sc(&fd_epoch);
 	int r = real_table.socketpair(domain, type, protocol, fd);
 
-	if (served() && r == 0)
+	if (ours && r == 0)
 		fd_pair(fd, (type & 15) == SOCK_STREAM ? ROAD_SOCKET : ROAD_UNKNOWN,
 			type & SOCK_NONBLOCK, since);
 	return r;
@@ -288,10 +290,11 @@ EXPORT int socketpair(int domain, int type, int protocol, int fd[2])
 
 EXPORT int pipe2(int fd[2], int flags)
 {
+	bool ours = served();
 	uint32_t since = ld_sc(&fd_epoch);
 	int r = real_table.pipe2(fd, flags);
 
-	if (served() && r == 0)
+	if (ours && r == 0)
 		fd_pair(fd, ROAD_NOWAIT, flags & O_NONBLOCK, since);
 	return r;
 }
@@ -308,9 +311,10 @@ EXPORT int __pipe(int fd[2])
 
 EXPORT int dup(int old)
 {
+	bool ours = served();
 	int fd = real_table.dup(old);
 
-	if (served() && fd >= 0) {
+	if (ours && fd >= 0) {
 		fd_shared(old);
 		fd_renewed(fd);
 	}
@@ -409,7 +413,7 @@ EXPORT int fcntl(int fd, int cmd, ...)
 	arg = va_arg(args, long);
 	va_end(args);
 	/* The kernel's answer to F_GETOWN needs a second look, which is glibc's. */
-	if (cmd == F_GETOWN)
+	if (served() && cmd == F_GETOWN)
 		return real_table.fcntl(fd, cmd, arg);
 	return control(fd, cmd, arg);
 }

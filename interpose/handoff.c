@@ -105,32 +105,33 @@ EXPORT int openat(int dir, const char *path, int flags, ...)
 
 /* ---- streams: what is below them is closed where we do not see it ---- */
 
-static int stream_close(FILE *file, int (*real)(FILE *))
+static int stream_close(FILE *file, int (**real)(FILE *))
 {
 	int saved = errno, fd, r;
 
+	/* It may be the first call of all, in a library's constructor: this fills the table. */
 	if (!served())
-		return real(file);
+		return (*real)(file);
 	fd = fileno(file);
 	if (fd >= 0)
 		fd_closing(fd);
 	errno = saved;
 	if (!io_self())
-		return real(file);
+		return (*real)(file);
 	entersyscall();
-	r = real(file);
+	r = (*real)(file);
 	exitsyscall();
 	return r;
 }
 
 EXPORT int fclose(FILE *file)
 {
-	return stream_close(file, real_table.fclose);
+	return stream_close(file, &real_table.fclose);
 }
 
 EXPORT int pclose(FILE *file)
 {
-	return stream_close(file, real_table.pclose);
+	return stream_close(file, &real_table.pclose);
 }
 
 EXPORT void syslog(int priority, const char *format, ...)

@@ -218,6 +218,7 @@ EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, c
 
 EXPORT int __poll_chk(struct pollfd *fds, nfds_t n, int timeout, size_t room)
 {
+	served();
 	return n > room / sizeof(*fds) ? real_table.__poll_chk(fds, n, timeout, room)
 				       : poll(fds, n, timeout);
 }
@@ -225,6 +226,7 @@ EXPORT int __poll_chk(struct pollfd *fds, nfds_t n, int timeout, size_t room)
 EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
 		       const sigset_t *set, size_t room)
 {
+	served();
 	return n > room / sizeof(*fds) ? real_table.__ppoll_chk(fds, n, timeout, set, room)
 				       : ppoll(fds, n, timeout, set);
 }

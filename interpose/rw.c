@@ -254,6 +254,7 @@ EXPORT ssize_t pwritev2(int fd, const struct iovec *v, int n, off_t at, int flag
 
 EXPORT ssize_t __read_chk(int fd, void *buf, size_t n, size_t room)
 {
+	served();
 	return n > room ? real_table.__read_chk(fd, buf, n, room) : read(fd, buf, n);
 }
 

@@ -348,7 +348,7 @@ EXPORT int pause(void)
 /* Out of a handler, as a rule: the mask comes with the jump, and past pthread_sigmask. */
 static void jump_mask(const struct __jmp_buf_tag *env)
 {
-	if (!env->__mask_was_saved || !served() || !thread_self())
+	if (!served() || !env->__mask_was_saved || !thread_self())
 		return;
 	signals_mask(SIG_SETMASK, &env->__saved_mask, NULL);
 }

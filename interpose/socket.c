@@ -324,9 +324,10 @@ EXPORT int accept(int fd, struct sockaddr *addr, socklen_t *len)
 /* Not of every kind of socket epoll hears it. */
 EXPORT int shutdown(int fd, int how)
 {
+	struct thread *t = io_self();
 	int r = real_table.shutdown(fd, how);
 
-	if (r == 0 && io_self() && netpoll_busy(fd)) {
+	if (r == 0 && t && netpoll_busy(fd)) {
 		netpoll_poke(fd, POLL_READ);
 		netpoll_poke(fd, POLL_WRITE);
 	}
@@ -353,12 +354,14 @@ EXPORT int setsockopt(int fd, int level, int name, const void *value, socklen_t 
 
 EXPORT ssize_t __recv_chk(int fd, void *buf, size_t n, size_t room, int flags)
 {
+	served();
 	return n > room ? real_table.__recv_chk(fd, buf, n, room, flags) : recv(fd, buf, n, flags);
 }
 
 EXPORT ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t room, int flags,
 			      struct sockaddr *addr, socklen_t *len)
 {
+	served();
 	return n > room ? real_table.__recvfrom_chk(fd, buf, n, room, flags, addr, len)
 			: recvfrom(fd, buf, n, flags, addr, len);
 }

@@ -226,9 +226,10 @@ static ATOMIC(bool) defaults_set;
 
 EXPORT int pthread_setattr_default_np(const pthread_attr_t *attr)
 {
+	bool ours = served();
 	int r = real_table.pthread_setattr_default_np(attr);
 
-	if (r == 0) {
+	if (ours && r == 0) {
 		st_rlx(&default_size, 0);
 		st_rlx(&defaults_set, true);
 	}

@@ -41,7 +41,7 @@ EXPORT int tgkill(pid_t pid, pid_t tid, int sig)
 {
 	long r;
 
-	if (pid != getpid() || !signal_tid(tid, sig, &r))
+	if (!served() || pid != getpid() || !signal_tid(tid, sig, &r))
 		return real_table.tgkill(pid, tid, sig);
 	if (r == 0)
 		return 0;
