@@ -187,12 +187,24 @@ static bool ours(const struct sigaction *act)
 	return (act->sa_flags & SA_SIGINFO) && act->sa_sigaction == on_signal;
 }
 
+/* Must ours stay although the program wants the default? A nudge may be under way, and would stop
+ * or end the process. */
+static bool stays(int sig)
+{
+	const uint64_t faults = signal_bit(SIGSEGV) | signal_bit(SIGBUS) | signal_bit(SIGILL) |
+				signal_bit(SIGFPE) | signal_bit(SIGTRAP) | signal_bit(SIGSYS);
+	struct sigaction now;
+
+	return !((signals_ignored_by_default | faults) & signal_bit(sig)) &&
+	       real_table.sigaction(sig, NULL, &now) == 0 && ours(&now);
+}
+
 /* Notes the program's and makes it ours. */
 static void take_over(int sig, struct sigaction *act)
 {
 	uint64_t mask;
 
-	if (act->sa_handler == SIG_DFL || act->sa_handler == SIG_IGN)
+	if (act->sa_handler == SIG_IGN || (act->sa_handler == SIG_DFL && !stays(sig)))
 		return;
 	memcpy(&mask, &act->sa_mask, sizeof(mask));
 	st_rlx(&actions[sig].mask, mask);

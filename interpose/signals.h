@@ -22,6 +22,11 @@ static inline uint64_t signal_bit(int sig)
 /* SIGKILL, SIGSTOP, and the two that glibc keeps for itself. */
 #define UNBLOCKABLE (signal_bit(9) | signal_bit(19) | signal_bit(32) | signal_bit(33))
 
+static const uint64_t signals_ignored_by_default = (uint64_t)1 << (SIGCHLD - 1) |
+						   (uint64_t)1 << (SIGCONT - 1) |
+						   (uint64_t)1 << (SIGURG - 1) |
+						   (uint64_t)1 << (SIGWINCH - 1);
+
 /* signal_tid: as tgkill, if tid is a thread's of ours; else false. In tids.c. */
 bool signal_tid(pid_t tid, int sig, long *r);
 

@@ -56,14 +56,12 @@ bool signal_has_handler(int sig)
 
 bool signal_ignored(int sig)
 {
-	const uint64_t by_default = signal_bit(SIGCHLD) | signal_bit(SIGCONT) | signal_bit(SIGURG) |
-				    signal_bit(SIGWINCH);
 	struct sigaction act;
 
 	if (real_table.sigaction(sig, NULL, &act) != 0)
 		return false;
 	return act.sa_handler == SIG_IGN ||
-	       (act.sa_handler == SIG_DFL && (by_default & signal_bit(sig)));
+	       (act.sa_handler == SIG_DFL && (signals_ignored_by_default & signal_bit(sig)));
 }
 
 void signal_discard(int sig)

@@ -191,6 +191,52 @@ TEST(a_handler_with_SA_RESETHAND_runs_once_however_late_a_signal_is)
 	EXPECT_EQ(pthread_join(t, NULL), 0);
 }
 
+TEST(a_signal_that_was_handled_does_not_come_again_to_the_default)
+{
+	pthread_t t;
+
+	EXPECT_EQ(pthread_create(&t, NULL, yields_until_over, NULL), 0);
+	await(&entered, 1);
+	for (int i = 0; i < 5000; i++) {
+		handle(SIGUSR1, 0);
+		EXPECT_EQ(pthread_kill(t, SIGUSR1), 0);
+		await(&handled, i + 1);
+		EXPECT(signal(SIGUSR1, SIG_DFL) == handles);
+		EXPECT(signal(SIGUSR1, SIG_DFL) == SIG_DFL);
+	}
+	over = 1;
+	EXPECT_EQ(pthread_join(t, NULL), 0);
+}
+
+/* In a child: the same, of which the default is the end. */
+static pid_t child_that_ends_by(int sig)
+{
+	pid_t pid = fork();
+	pthread_t t;
+
+	if (pid != 0)
+		return pid;
+	EXPECT_EQ(pthread_create(&t, NULL, yields_until_over, NULL), 0);
+	handle(sig, 0);
+	EXPECT_EQ(pthread_kill(t, sig), 0);
+	await(&handled, 1);
+	signal(sig, SIG_DFL);
+	EXPECT_EQ(kill(getpid(), sig), 0);
+	for (;;)
+		pause();
+}
+
+TEST(a_signal_set_back_to_its_default_ends_the_process)
+{
+	const int sigs[] = { SIGUSR1, SIGTERM, SIGALRM, SIGSEGV };
+
+	for (int i = 0; i < 4; i++) {
+		int status = status_of(child_that_ends_by(sigs[i]));
+		EXPECT(WIFSIGNALED(status));
+		EXPECT_EQ(WTERMSIG(status), sigs[i]);
+	}
+}
+
 TEST(the_second_signal_to_one_with_SA_RESETHAND_ends_the_process)
 {
 	struct sigaction act = { .sa_handler = handles, .sa_flags = (int)SA_RESETHAND };
