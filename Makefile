@@ -156,11 +156,14 @@ bench-core: $(BUILD)/release/tests/bench/core_bench
 
 PACKAGES := gcc g++ clang clang-format make spin bats libc6-dev gdb stress-ng strace \
 	python3-minimal pigz xz-utils zstd
+# Those of bats/servers.bats, and who loads them. The ports of the daemons that some of them start are not ours.
+SERVERS := memcached redis-server mariadb-server-core mariadb-client-core sysbench varnish apache2-bin \
+	haproxy nginx unbound python3 curl wrk
 
 # As root installs what is missing; otherwise names the one command that does.
 .PHONY: deps
 deps:
-	@missing=""; for p in $(PACKAGES); do \
+	@missing=""; for p in $(PACKAGES) $(SERVERS); do \
 		dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; \
 	done; \
 	if [ -n "$$missing" ]; then \
