@@ -147,7 +147,7 @@ $(BUILD)/bench/echo_go: tests/bench/echo.go
 
 .PHONY: bench bench-programs bench-core
 bench-programs: $(BENCH)
-bench: deps $(BUILD)/libheddle.so bench-programs $(if $(shell command -v go),$(BUILD)/bench/echo_go)
+bench: tools $(BUILD)/libheddle.so bench-programs $(if $(shell command -v go),$(BUILD)/bench/echo_go)
 	@RUNS=$(RUNS) python3 tests/bench/run.py $(BUILD) $(ROWS)
 bench-core: $(BUILD)/release/tests/bench/core_bench
 	@$(BUILD)/release/tests/bench/core_bench
@@ -161,9 +161,11 @@ SERVERS := memcached redis-server mariadb-server-core mariadb-client-core sysben
 	haproxy nginx unbound python3 curl wrk
 
 # As root installs what is missing; otherwise names the one command that does.
-.PHONY: deps
-deps:
-	@missing=""; for p in $(PACKAGES) $(SERVERS); do \
+.PHONY: deps tools
+deps: NEEDED := $(PACKAGES) $(SERVERS)
+tools: NEEDED := $(PACKAGES)
+deps tools:
+	@missing=""; for p in $(NEEDED); do \
 		dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; \
 	done; \
 	if [ -n "$$missing" ]; then \
@@ -173,7 +175,7 @@ deps:
 	fi
 
 .PHONY: demo
-demo: deps all
+demo: tools all
 	@bash tests/demo.sh $(BUILD)
 
 .PHONY: install uninstall
