@@ -1,11 +1,11 @@
 /* The slow half of io.h: sleeping for a descriptor. */
 #include "io.h"
 
-#include <asm/termbits.h>
-#include <asm/termios.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <termios.h>
 
 #include "os.h"
 
@@ -49,7 +49,7 @@ static bool listens(int fd)
 /* A terminal that hands out bytes by their number or by time: only a blocking read counts them. */
 static bool counts(int fd)
 {
-	struct termios how;
+	struct termios how; /* begins as the kernel's */
 
 	return arch_syscall3(SYS_ioctl, fd, TCGETS, (long)&how) == 0 && !(how.c_lflag & ICANON) &&
 	       (how.c_cc[VMIN] != 1 || how.c_cc[VTIME] != 0);
