@@ -42,7 +42,7 @@ $(BUILD)/heddle: shim/command/heddle.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(BASE) -O2 -DHEDDLE_VERSION='"$(VERSION)"' $< -o $@
 
-SHIM := $(wildcard shim/*.c interpose/*.c interpose/$(ARCH)/*.S)
+SHIM := $(wildcard shim/*.c interpose/*.c interpose/$(ARCH)/*.c interpose/$(ARCH)/*.S)
 SHIM_FLAGS := -iquote shim -iquote interpose -fexceptions \
 	-fasynchronous-unwind-tables
 

@@ -31,16 +31,17 @@
 #include "preempt.h"
 #include "signals.h"
 #include "sleep.h"
+#include "syscalls_of.h"
 #include "thread.h"
 
 /* Written before there is a second thread. */
 static bool own_fence;
 
-/* glibc's read and write, in which stdio blocks where we do not see it. What must not be cancelled
- * there goes by other functions of its own. */
-static struct {
-	uintptr_t lo, hi;
-} stdio[2];
+/* Where glibc's read and write make their calls, in which stdio blocks where we do not see it. What
+ * must not be cancelled there goes by other functions of its own. */
+enum { MOST_PLACES = 32 };
+static uintptr_t stdio[MOST_PLACES];
+static int nstdio;
 
 void cancel_init(void)
 {
@@ -49,19 +50,23 @@ void cancel_init(void)
 	own_fence = !os_membarrier();
 	memcpy(&fns[0], &real_table.read, sizeof(fns[0]));
 	memcpy(&fns[1], &real_table.write, sizeof(fns[1]));
+	nstdio = 0;
 	for (int i = 0; i < 2; i++) {
 		Dl_info info;
 		void *extra = NULL;
-		if (!dladdr1(fns[i], &info, &extra, RTLD_DL_SYMENT) || !extra)
-			continue;
-		stdio[i].lo = (uintptr_t)info.dli_saddr;
-		stdio[i].hi = stdio[i].lo + ((const ElfW(Sym) *)extra)->st_size;
+		if (dladdr1(fns[i], &info, &extra, RTLD_DL_SYMENT) && extra)
+			nstdio += syscalls_of(fns[i], ((const ElfW(Sym) *)extra)->st_size,
+					      stdio + nstdio, MOST_PLACES - nstdio);
 	}
 }
 
+/* About to be made there, perhaps again; or made. */
 static bool in_stdio(uintptr_t pc)
 {
-	return (pc >= stdio[0].lo && pc < stdio[0].hi) || (pc >= stdio[1].lo && pc < stdio[1].hi);
+	for (int i = 0; i < nstdio; i++)
+		if (pc == stdio[i] || pc == stdio[i] - SYSCALL_BYTES)
+			return true;
+	return false;
 }
 
 static inline void say(struct thread *t, enum interruptible what)
