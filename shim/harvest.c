@@ -52,6 +52,8 @@ static void detach(struct harvest *h)
 
 	h->fsbase = arch_getfs();
 	h->tidaddr = (pid_t *)(h->fsbase + (uintptr_t)tid_offset);
+	if (arch_syscall3(SYS_prctl, PR_GET_TID_ADDRESS, (long)&h->ended, 0) < 0 || !h->ended)
+		h->ended = h->tidaddr;
 	arch_syscall3(SYS_get_robust_list, 0, (long)&h->robust, (long)&len);
 	arch_syscall3(SYS_set_robust_list, (long)&none, sizeof(none), 0);
 	drop_rseq();
@@ -68,6 +70,8 @@ static void *parked_thread(void *arg)
 	arch_syscall3(SYS_set_tid_address, (long)&h->ktid, 0, 0);
 	arch_switch_exit(&h->parked);
 	/* harvest_reap sent a kernel thread. It owns no robust mutex. */
+	if (h->ended != h->tidaddr)
+		arch_syscall3(SYS_set_tid_address, (long)h->ended, 0, 0);
 	return NULL;
 }
 
