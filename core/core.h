@@ -155,10 +155,10 @@ void gpursued(struct g *gp);
 /* gmute: no signal that finds the running G in the core is for it from here on; it is about to
  * end. geach: the G after gp of all there are or were, NULL for the first; NULL after the last. */
 void gmute(void);
+struct g *geach(struct g *gp);
 
 /* gsetprio: in the queues of futex.h gp goes before those of less. */
 void gsetprio(struct g *gp, int prio);
-struct g *geach(struct g *gp);
 
 /* gmask: the signal mask of the caller. gsigprocmask: rt_sigprocmask for the running G;
  * returns 0 or -errno. */
@@ -210,6 +210,10 @@ void lockosthread_sig(void);
  * Returns  0, or -EINVAL, -ENOMEM with nothing changed. Context: a G. */
 int core_procs(void);
 int core_setprocs(int n);
+
+/* ggather: the dead Gs that each P keeps become everyone's, for want of memory for another; stops
+ * the world for the while. Context: a G. */
+void ggather(void);
 
 /* core_cansync spin: as Go's canSpin: is it worth PAUSEing for a lock, the i-th time? */
 bool core_canspin(int i);

@@ -223,8 +223,7 @@ uint64_t os_sigmask(uint64_t mask)
 {
 	uint64_t old = 0;
 
-	/* Of credentials: for any kernel thread, wherever it is. */
-	mask &= ~((uint64_t)1 << 32);
+	mask &= ~((uint64_t)1 << (SIG_CREDENTIALS - 1));
 	arch_syscall4(__NR_rt_sigprocmask, SIG_SETMASK_, (long)&mask, (long)&old, sizeof(mask));
 	return old;
 }

@@ -79,7 +79,9 @@ void os_timerslack(uint64_t ns);
 /* os_signal_m: sends sig to one thread of this process; a thread that is gone is no error. */
 void os_tgkill(int32_t tid, int sig);
 
-/* os_sigmask: sets this kernel thread's mask; returns the one before. */
+/* os_sigmask: sets this kernel thread's mask; returns the one before. SIG_CREDENTIALS, by which
+ * every kernel thread is told of new ones wherever it is, is never blocked. */
+enum { SIG_CREDENTIALS = 33 };
 uint64_t os_sigmask(uint64_t mask);
 
 /* os_owntable: gives the calling thread a table of descriptors of its own, empty: what it

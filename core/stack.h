@@ -18,10 +18,10 @@ struct stack {
  * bytes (0: none).
  * Returns  0, -ENOMEM, or -EINVAL for a size that cannot be.
  * Context  any; Locks: RANK_STACK. Order: stackfree before is visible. */
+int stackalloc(struct stack *st, size_t size, size_t guard);
+
 /* stackexecutable: the stacks of the arenas to come are to be, for a program that asks for it. */
 void stackexecutable(void);
-
-int stackalloc(struct stack *st, size_t size, size_t guard);
 
 /* stackfree: takes it back for reuse. It may be handed out again at once. */
 void stackfree(const struct stack *st);

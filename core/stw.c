@@ -154,9 +154,6 @@ static struct p *procresize_locked(struct m *mp, int n)
 	}
 	for (int32_t i = n; i < old; i++)
 		destroyp_locked(sched.allp[i]);
-	/* For whoever finds no memory for another. */
-	for (int32_t i = 0; i < n && i < old; i++)
-		gfpurge(sched.allp[i]);
 	/* Release: pairs with the acquire of those who then read so many of allp. */
 	st_rel(&sched.gomaxprocs, n);
 	for (int32_t i = n - 1; i >= 0; i--) {
@@ -208,23 +205,27 @@ int core_procs(void)
 	return ld_rlx(&sched.gomaxprocs);
 }
 
-int core_setprocs(int n)
+/* To n Ps; 0: as many as there are, and the dead Gs of each go to the common list. */
+static int resize(int n)
 {
 	struct g *gp = getg();
+	bool gather = n == 0;
 	struct p *withwork;
 	struct m *mp;
 	int r;
 
-	if (n < 1 || n > MAX_PROCS)
-		return -EINVAL_;
 	/* One at a time; the loser must be able to stop for the winner. */
 	while (mp = pin(gp), !trylock(&sched.stoplock)) {
 		unpin(gp);
 		gosched();
 	}
+	if (gather)
+		n = ld_rlx(&sched.gomaxprocs);
 	r = makeps(n);
 	if (r == 0) {
 		stoptheworld(mp);
+		for (int i = 0; gather && i < n; i++)
+			gfpurge(sched.allp[i]);
 		r = movetimers(mp, n);
 		lock(&sched.lock);
 		withwork = procresize_locked(mp, r == 0 ? n : ld_rlx(&sched.gomaxprocs));
@@ -239,4 +240,14 @@ int core_setprocs(int n)
 	unlock(&sched.stoplock);
 	unpin(gp);
 	return r;
+}
+
+int core_setprocs(int n)
+{
+	return n < 1 || n > MAX_PROCS ? -EINVAL_ : resize(n);
+}
+
+void ggather(void)
+{
+	resize(0);
 }

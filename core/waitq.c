@@ -118,8 +118,8 @@ void waitq_add(struct bucket *b, struct waiter *w, bool atfront)
 		insert_node(b, w);
 		return;
 	}
-	/* Before whom: all but ever none, for the first has no more than w. */
-	if (first && (atfront || w->prio > first->last->prio))
+	/* Before whom, if not the tail: they stand by priority, and nearly all have none. */
+	if (atfront || w->prio > first->last->prio)
 		while (at && (at->prio > w->prio || (!atfront && at->prio == w->prio)))
 			at = at->next;
 	else

@@ -3,5 +3,5 @@
 # No versions: an unversioned symbol serves whatever version a program asks for.
 echo '{ global:'
 sed -n 's/^[CALIASPN]*([^,]*, \([A-Za-z_0-9]*\),.*/  \1;/p' "$1"
-echo "  syscall; pthread_yield; sighold; sigrelse; sigignore; sigset; sigpause; sigblock; sigsetmask; siggetmask; siginterrupt;"
+echo "  syscall; pthread_yield;"
 echo 'local: *; };'

@@ -239,9 +239,9 @@ static bool thread_call(struct thread *t, long nr, long *a, long *r)
 	}
 }
 
-/* What makes, ends and waits for descriptors, as its function does it, which answers as syscall()
- * does. False: it is none of them. */
-static bool descriptor_call(long nr, const long *a, long *r)
+/* Calls that go the road of the function of that name, which answers as syscall() does. False: it
+ * is none of them. Here those that wait for descriptors. */
+static bool waiting_call(long nr, const long *a, long *r)
 {
 	switch (nr) {
 	case SYS_read:
@@ -285,6 +285,15 @@ static bool descriptor_call(long nr, const long *a, long *r)
 	case SYS_nanosleep:
 		*r = nanosleep((const struct timespec *)a[0], (struct timespec *)a[1]);
 		return true;
+	default:
+		return false;
+	}
+}
+
+/* Those that make, change and end descriptors. */
+static bool number_call(long nr, const long *a, long *r)
+{
+	switch (nr) {
 	case SYS_close:
 		*r = close((int)a[0]);
 		return true;
@@ -311,7 +320,7 @@ static bool descriptor_call(long nr, const long *a, long *r)
 	}
 }
 
-/* What is told of signals. */
+/* Those about signals. */
 static bool signal_call(long nr, const long *a, long *r)
 {
 	switch (nr) {
@@ -347,6 +356,11 @@ static bool signal_call(long nr, const long *a, long *r)
 	}
 }
 
+static bool function_call(long nr, const long *a, long *r)
+{
+	return waiting_call(nr, a, r) || number_call(nr, a, r) || signal_call(nr, a, r);
+}
+
 /* The functions are points of cancellation, and syscall() is not, but for an asynchronous one. A
  * handler that runs meanwhile sets it aside (sighandler.c). */
 static bool uncancelled_call(struct thread *t, long nr, const long *a, long *r)
@@ -354,9 +368,9 @@ static bool uncancelled_call(struct thread *t, long nr, const long *a, long *r)
 	bool served;
 
 	if (ld_rlx(&t->cancel) & ASYNC)
-		return descriptor_call(nr, a, r) || signal_call(nr, a, r);
+		return function_call(nr, a, r);
 	st_rlx(&t->uncancelled, true);
-	served = descriptor_call(nr, a, r) || signal_call(nr, a, r);
+	served = function_call(nr, a, r);
 	st_rlx(&t->uncancelled, false);
 	return served;
 }
@@ -370,7 +384,7 @@ static bool makes_process(long nr, const long *a)
 	case SYS_clone:
 		return !(a[0] & CLONE_VM);
 	case SYS_clone3:
-		return !(((const struct clone_args *)a[0])->flags & CLONE_VM);
+		return a[0] && !(((const struct clone_args *)a[0])->flags & CLONE_VM);
 	default:
 		return false;
 	}
@@ -412,8 +426,9 @@ EXPORT long syscall(long nr, ...)
 	}
 	if (served() && makes_process(nr, a))
 		return answer(make_process(nr, a));
-	if (!t && served() && nr == SYS_close)
-		fd_renewed((int)a[0]);
+	/* Also before there is a second thread. */
+	if (!t && served() && number_call(nr, a, &r))
+		return r;
 	if (!t || shares_memory(nr))
 		return answer(arch_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]));
 	if (thread_call(t, nr, a, &r))

@@ -1,141 +1,163 @@
 /* Credentials, which POSIX has of the process and the kernel of each thread. glibc's own tells the
  * threads it knows by their tids, which here are no kernel thread's. So each kernel thread of the
  * process, whoever made it, is sent glibc's signal for it, which none of the core's ever blocks
- * (os_sigmask), and makes the bare call in the handler; again, until a look finds no new one. */
+ * (os_sigmask), and makes the bare call in the handler; until a look finds none that did not. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/futex.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 
+#include "guard.h"
 #include "os.h"
+#include "sigsave.h"
 #include "syscall.h"
 #include "thread.h"
 
-enum { SIGSETXID = 33, MOST = 4096, SIGSET_BYTES = 8, RESTORER = 0x04000000, NAP_NS = 20000 };
+enum { SIGSET_BYTES = 8, RESTORER = 0x04000000, LOOK_NS = 1000 * 1000 };
+
+/* What a kernel thread's word says, above it the number of the call. */
+enum { TOLD = 1, SAME = 2, OTHER = 3, STATES = 4 };
 
 static struct {
-	ATOMIC(uint32_t) busy;
+	ATOMIC(uint32_t) guard;
+	/* Under guard, and read by those that were told: */
 	long nr, a[3];
-	ATOMIC(uint32_t) n;
-	struct {
-		ATOMIC(int32_t) tid;
-		ATOMIC(uint32_t) done; /* 1: as the caller; 2: otherwise */
-	} who[MOST];
-} all;
+	uint32_t number;
+	ATOMIC(uint32_t) *word; /* of each tid; memory only where one is */
+} call;
 
 static void on_setxid(int sig)
 {
-	int32_t tid = os_gettid();
+	ATOMIC(uint32_t) *word = &call.word[os_gettid()];
+	/* Acquire: pairs with the release in tell: the call is the one it was told. */
+	uint32_t told = ld_acq(word);
+	long r;
 
 	(void)sig;
-	for (uint32_t i = 0; i < ld_acq(&all.n); i++) {
-		if (ld_rlx(&all.who[i].tid) != tid || ld_rlx(&all.who[i].done))
-			continue;
-		/* Release: the waiter reuses the arguments. */
-		st_rel(&all.who[i].done,
-		       arch_syscall3(all.nr, all.a[0], all.a[1], all.a[2]) < 0 ? 2 : 1);
-	}
+	if (told % STATES != TOLD)
+		return;
+	r = arch_syscall3(call.nr, call.a[0], call.a[1], call.a[2]);
+	/* Release: pairs with the acquire in tell: the next call may be put there. */
+	st_rel(word, told - TOLD + (r < 0 ? OTHER : SAME));
+	arch_syscall6(SYS_futex, (long)word, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
 }
 
-static void nap(void)
-{
-	struct timespec t = { .tv_nsec = NAP_NS };
-
-	arch_syscall3(SYS_nanosleep, (long)&t, 0, 0);
-}
-
+/* In the place of glibc's. */
 static void install(void)
 {
-	struct sigaction act;
 	struct {
 		void (*handler)(int);
 		unsigned long flags;
 		void (*restorer)(void);
 		uint64_t mask;
-	} k;
+	} act = { on_setxid, RESTORER | SA_RESTART | SA_ONSTACK, arch_sigrestorer, ~(uint64_t)0 };
 
-	/* The restorer is glibc's, of any handler. */
-	memset(&k, 0, sizeof(k));
-	memset(&act, 0, sizeof(act));
-	arch_syscall4(SYS_rt_sigaction, SIGSETXID, 0, (long)&k, SIGSET_BYTES);
-	if (k.handler == on_setxid)
-		return;
-	if (!k.restorer)
-		arch_syscall4(SYS_rt_sigaction, 32, 0, (long)&k, SIGSET_BYTES);
-	k.handler = on_setxid;
-	k.flags = RESTORER | SA_RESTART | SA_ONSTACK;
-	k.mask = ~(uint64_t)0;
-	arch_syscall4(SYS_rt_sigaction, SIGSETXID, (long)&k, 0, SIGSET_BYTES);
+	arch_syscall4(SYS_rt_sigaction, SIG_CREDENTIALS, (long)&act, 0, SIGSET_BYTES);
 }
 
-/* Tells those that were not told yet. True: there was one. */
-static bool tell(long dir)
+/* False: it was told before. */
+static bool tell(int32_t tid)
 {
-	char buf[4096];
+	ATOMIC(uint32_t) *word = &call.word[tid];
+	uint32_t told = call.number * STATES + TOLD;
+	struct timespec look = { .tv_nsec = LOOK_NS };
+
+	if (ld_rlx(word) / STATES == call.number)
+		return false;
+	/* Release: pairs with the acquire in on_setxid. */
+	st_rel(word, told);
+	if (arch_syscall3(SYS_tgkill, getpid(), tid, SIG_CREDENTIALS) < 0)
+		return true;
+	/* One that ends without having seen the signal tells nobody: so it is looked for. */
+	while (ld_acq(word) == told && arch_syscall3(SYS_tgkill, getpid(), tid, 0) == 0)
+		arch_syscall6(SYS_futex, (long)word, FUTEX_WAIT_PRIVATE, told, (long)&look, 0, 0);
+	/* Some have what others have not: as glibc, rather than to go on so. */
+	if (ld_acq(word) % STATES == OTHER)
+		abort();
+	return true;
+}
+
+/* Tells those in the folder that were not told yet. True: there was one. */
+static bool tell_all(long dir)
+{
+	enum { ENTRIES = 4096, LENGTH_AT = 16, NAME_AT = 19 };
+	char buf[ENTRIES];
 	bool more = false;
 	long got;
 
 	arch_syscall3(SYS_lseek, dir, 0, SEEK_SET);
 	while ((got = arch_syscall3(SYS_getdents64, dir, (long)buf, sizeof(buf))) > 0) {
-		for (long at = 0; at < got; at += *(unsigned short *)(buf + at + 16)) {
-			int32_t tid = (int32_t)strtol(buf + at + 19, NULL, 10);
-			uint32_t n = ld_rlx(&all.n), i = 0;
-			while (i < n && ld_rlx(&all.who[i].tid) != tid)
-				i++;
-			if (tid == 0 || i < n)
-				continue;
-			if (n == MOST)
-				abort();
-			st_rlx(&all.who[n].tid, tid);
-			st_rlx(&all.who[n].done, 0);
-			st_rel(&all.n, n + 1);
-			more = true;
-			if (arch_syscall3(SYS_tgkill, getpid(), tid, SIGSETXID) < 0)
-				st_rlx(&all.who[n].done, 1);
+		for (long at = 0; at < got; at += *(unsigned short *)(buf + at + LENGTH_AT)) {
+			long tid = strtol(buf + at + NAME_AT, NULL, 10);
+			if (tid > 0 && tid < FIRST_TID)
+				more |= tell((int32_t)tid);
 		}
-	}
-	for (uint32_t i = 0; i < ld_rlx(&all.n); i++) {
-		uint32_t done;
-		while ((done = ld_acq(&all.who[i].done)) == 0 &&
-		       arch_syscall3(SYS_tgkill, getpid(), ld_rlx(&all.who[i].tid), 0) == 0)
-			nap();
-		/* Some have what others have not. */
-		if (done > 1)
-			abort();
 	}
 	return more;
 }
 
+static long everywhere_announced(long dir)
+{
+	uint64_t mask;
+	long r;
+
+	if (dir < 0)
+		return dir;
+	/* Here first: what is refused changes nothing. Once on each kernel thread, and no more:
+	 * what setuid does depends on what it finds. So no handler may carry us to another. */
+	mask = os_sigmask(~(uint64_t)0);
+	r = arch_syscall3(call.nr, call.a[0], call.a[1], call.a[2]);
+	if (r == 0)
+		st_rlx(&call.word[os_gettid()], call.number * STATES + SAME);
+	os_sigmask(mask);
+	while (r == 0 && tell_all(dir))
+		continue;
+	return r;
+}
+
 static int everywhere(long nr, long a, long b, long c)
 {
-	long dir, r;
+	bool g = thread_self() != NULL;
+	long dir, r = -EAGAIN;
 
-	while (xchg_acq(&all.busy, 1) != 0)
-		sched_yield();
-	dir = arch_syscall4(SYS_openat, AT_FDCWD, (long)"/proc/self/task",
-			    O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-	install();
-	all.nr = nr;
-	all.a[0] = a;
-	all.a[1] = b;
-	all.a[2] = c;
-	/* Here first: what is refused changes nothing. */
-	st_rlx(&all.who[0].tid, os_gettid());
-	st_rlx(&all.who[0].done, 1);
-	st_rel(&all.n, 1);
-	r = dir < 0 ? dir : arch_syscall3(nr, a, b, c);
-	while (r == 0 && tell(dir))
-		continue;
-	if (dir >= 0)
-		arch_syscall3(SYS_close, dir, 0, 0);
-	st_rel(&all.busy, 0);
+	guard_lock(&call.guard);
+	if (!call.word) {
+		call.word = os_reserve(FIRST_TID * sizeof(*call.word));
+		if (os_failed((void *)call.word))
+			call.word = NULL;
+		else
+			install();
+	}
+	if (call.word) {
+		call.nr = nr;
+		call.a[0] = a;
+		call.a[1] = b;
+		call.a[2] = c;
+		call.number = call.number % (UINT32_MAX / STATES) + 1;
+		if (g)
+			entersyscall();
+		dir = arch_syscall4(SYS_openat, AT_FDCWD, (long)"/proc/self/task",
+				    O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+		r = everywhere_announced(dir);
+		if (dir >= 0)
+			arch_syscall3(SYS_close, dir, 0, 0);
+		if (g)
+			exitsyscall();
+	}
+	guard_unlock(&call.guard);
 	if (r == 0)
 		return 0;
 	errno = (int)-r;
 	return -1;
+}
+
+void credentials_forked(void)
+{
+	/* Whoever held it is not here. */
+	st_rlx(&call.guard, 0);
 }
 
 #define XID(name, params, args, nr, a, b, c)                                                       \

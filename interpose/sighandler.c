@@ -209,7 +209,7 @@ static void take_over(int sig, struct sigaction *act)
 	memcpy(&mask, &act->sa_mask, sizeof(mask));
 	st_rlx(&actions[sig].mask, mask);
 	st_rlx(&actions[sig].flags, (uint32_t)act->sa_flags);
-	/* Release: pairs with the acquire in run_handler. */
+	/* Release: pairs with the acquire in take_handler. */
 	st_rel(&actions[sig].handler, act->sa_handler);
 	act->sa_sigaction = on_signal;
 	act->sa_flags |= SA_SIGINFO;

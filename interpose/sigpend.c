@@ -228,11 +228,15 @@ void signals_end(struct thread *t)
 
 	gmute();
 	lent = ld_sc(&t->lent) ? xchg_acq(&t->lent, 0) : 0;
-	for (int sig = 1; sig < SIGNALS && lent; sig++)
-		for (uint32_t n = sig < FIRST_QUEUED ? 1
-						     : xchg_acq(&t->queued[sig - FIRST_QUEUED], 0);
-		     (lent & signal_bit(sig)) && n > 0; n--)
+	for (int sig = 1; sig < SIGNALS && lent; sig++) {
+		uint32_t n = 1;
+		if (!(lent & signal_bit(sig)))
+			continue;
+		if (sig >= FIRST_QUEUED)
+			n = xchg_acq(&t->queued[sig - FIRST_QUEUED], 0);
+		while (n-- > 0)
 			signal_put_off(sig, signal_info(sig));
+	}
 }
 
 /* The kernel's word for it, "SigPnd:\t" and 16 digits: there is no call that tells what is

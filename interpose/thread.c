@@ -108,6 +108,7 @@ void thread_forked(void)
 	st_rlx(&nalive, 1);
 	st_rlx(&toreap, NULL);
 	signals_forked();
+	credentials_forked();
 }
 
 /* ---- the life of one ---- */
@@ -355,7 +356,8 @@ static int thread_new(const struct request *req, struct thread **out)
 		/* No memory: those that are about to end, and the dead of all Ps. */
 		sched_yield();
 		reap_some();
-		core_setprocs(core_procs());
+		if (thread_self())
+			ggather();
 		gp = gtake(req->size + STACK_EXTRA);
 		if (!gp)
 			return r;

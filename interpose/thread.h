@@ -145,6 +145,9 @@ void process_init(void);
 void process_forking(void);
 void process_forked(void);
 
+/* credentials_forked: in the child of a fork. In setxid.c. */
+void credentials_forked(void);
+
 /* thread_create_c11: as pthread_create, for a function that returns int. */
 int thread_create_c11(pthread_t *out, int (*fn)(void *), void *arg);
 

@@ -12,10 +12,6 @@
 #include "thread.h"
 #include "wire.h"
 
-#ifndef sigev_notify_thread_id
-#define sigev_notify_thread_id _sigev_un._tid
-#endif
-
 static struct thread *thread_by_tid(pid_t tid)
 {
 	if (!served() || !thread_self())
@@ -86,10 +82,10 @@ EXPORT int timer_create(clockid_t clock, struct sigevent *event, timer_t *timer)
 	struct sigevent mine;
 
 	if (!t || !event || event->sigev_notify != SIGEV_THREAD_ID ||
-	    event->sigev_notify_thread_id != t->tid)
+	    event->_sigev_un._tid != t->tid)
 		return real_table.timer_create(clock, event, timer);
 	mine = *event;
 	thread_wire(t);
-	mine.sigev_notify_thread_id = os_gettid();
+	mine._sigev_un._tid = os_gettid();
 	return real_table.timer_create(clock, &mine, timer);
 }

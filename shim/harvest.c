@@ -87,7 +87,7 @@ static void wait_gone(ATOMIC(uint32_t) *ktid)
 
 int harvest_make(struct harvest *h, pid_t tid)
 {
-	static const uint64_t all = ~(uint64_t)0;
+	static const uint64_t all = ~((uint64_t)1 << (SIG_CREDENTIALS - 1));
 	pthread_attr_t attr;
 	uint64_t mask;
 	int r = pthread_attr_init(&attr);

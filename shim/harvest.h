@@ -29,8 +29,7 @@ struct harvest {
 	uintptr_t fsbase;
 	uintptr_t base; /* runs begin here, going down */
 	pid_t *tidaddr; /* glibc's field: the tid by which it knows the thread */
-	int32_t *ended; /* what the kernel clears when the thread ends: that, or another of glibc's
-			 */
+	int32_t *ended; /* what the kernel clears at its end: that field, or another */
 	struct robust_list_head *robust; /* glibc's list of robust mutexes it holds */
 
 	struct gobuf parked;

@@ -124,7 +124,7 @@ static void *blocks_raw(void *arg)
 	EXPECT_EQ(before & set, 0);
 	tick(&entered);
 	for (int i = 0; i < 20; i++) {
-		usleep(500);
+		sched_yield();
 		EXPECT_EQ(syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &now, 8), 0);
 		EXPECT_EQ(now & set, set);
 		EXPECT_EQ(handled.n, 0);

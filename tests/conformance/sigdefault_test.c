@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 
 static _Atomic int over;
+static struct event goes_on;
 
 static void *computes_until_over(void *arg)
 {
@@ -101,8 +102,7 @@ static void *masks_and_unmasks(void *arg)
 	sigset_t set;
 
 	tick(&entered);
-	while (!over)
-		usleep(500);
+	await(&goes_on, 1);
 	/* A look at what is pending. */
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR2);
@@ -125,7 +125,7 @@ TEST(a_signal_that_is_ignored_is_gone)
 	let_pass();
 	handle(SIGUSR1, 0);
 	handle(SIGCHLD, 0);
-	over = 1;
+	tick(&goes_on);
 	EXPECT_EQ(pthread_join(t, NULL), 0);
 	EXPECT_EQ(handled.n, 0);
 }
@@ -297,8 +297,7 @@ static void *blocks_SIGUSR1(void *arg)
 	sigaddset(&set, SIGUSR1);
 	EXPECT_EQ(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
 	tick(&entered);
-	while (!over)
-		usleep(500);
+	await(&goes_on, 1);
 	EXPECT_EQ(sigpending(&set), 0);
 	EXPECT_EQ(sigismember(&set, SIGUSR1), 0);
 	handle(SIGUSR1, 0);
@@ -318,7 +317,7 @@ TEST(a_pending_signal_that_comes_to_be_ignored_is_gone)
 	await(&entered, 1);
 	EXPECT_EQ(pthread_kill(t, SIGUSR1), 0);
 	signal(SIGUSR1, SIG_IGN);
-	over = 1;
+	tick(&goes_on);
 	EXPECT_EQ(pthread_join(t, NULL), 0);
 }
 

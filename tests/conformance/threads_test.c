@@ -1,6 +1,7 @@
 /* Creating, joining, detaching and ending threads; attributes; what a thread is told of
  * itself. The same holds natively. */
 #include "event.h"
+#include <sys/resource.h>
 
 static void *same(void *arg)
 {
@@ -513,4 +514,38 @@ TEST(the_child_of_a_fork_creates_threads_again)
 			forks(NULL);
 		pthread_join(t, NULL);
 	}
+}
+
+/* ---- little memory ---- */
+
+static void *does_nothing(void *arg)
+{
+	return arg;
+}
+
+/* 20000 stacks of 16 MiB, one after the other, where there is room for some 40. */
+TEST(the_memory_of_detached_threads_that_ended_serves_the_next)
+{
+	struct rlimit limit = { 800u << 20, 800u << 20 };
+	pid_t pid = fork();
+	pthread_attr_t attr;
+	pthread_t t;
+
+	if (pid != 0) {
+		EXPECT_EQ(status_of(pid), 0);
+		return;
+	}
+	EXPECT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, 16u << 20);
+	for (int i = 0; i < 20000; i++) {
+		long since = now_ms();
+		/* They may be on their way out still. */
+		while (pthread_create(&t, &attr, does_nothing, NULL) != 0) {
+			EXPECT(now_ms() - since < 5000);
+			sched_yield();
+		}
+	}
+	_exit(0);
 }
