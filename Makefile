@@ -29,7 +29,7 @@ CORE := $(wildcard core/*.c core/arch/$(ARCH)/*.c core/arch/$(ARCH)/*.S)
 TESTS := $(patsubst tests/core/%.c,%,$(wildcard tests/core/*_test.c))
 objects = $(patsubst %,$(BUILD)/$(1)/%.o,$(CORE) $(TWIN_$(1)))
 # What measures time or memory says nothing under a sanitizer.
-MEASURES := stack_test idle_test sysmon_test preempt_test
+MEASURES := stack_test idle_test sysmon_test preempt_test spin_test
 tests_tsan = $(filter-out $(MEASURES),$(TESTS))
 tests_asan = $(tests_tsan)
 tests_of = $(foreach t,$(or $(tests_$(1)),$(TESTS)),$(BUILD)/$(1)/tests/core/$(t))

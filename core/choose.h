@@ -12,6 +12,9 @@ enum {
 	CHOOSE_GLOBAL_TICK = 61, /* each so many slices the global queue goes first */
 	CHOOSE_STEAL_ROUNDS = 4,
 	CHOOSE_SLICE_NS = 10 * 1000 * 1000,
+	/* A slice of one that spins while others wait; how old one is before it is looked at. */
+	CHOOSE_SPIN_NS = 100 * 1000,
+	CHOOSE_LOOK_NS = 1000 * 1000,
 	/* A G that timer or poller made ready may end a slice this old. */
 	CHOOSE_EARLY_NS = 500 * 1000,
 };

@@ -12,6 +12,7 @@
 #include "context.h"
 #include "core.h"
 #include "lock.h"
+#include "sigsave.h"
 #include "sizes.h"
 #include "stack.h"
 #include "stats.h"
@@ -83,6 +84,10 @@ struct g {
 	uint64_t sigmask; /* the kernel's signal mask while it runs */
 	ATOMIC(bool) sigdue; /* core_config.sigdue is to be called on it */
 	ATOMIC(bool) pursued; /* gpursue */
+	ATOMIC(uintptr_t) spinlo, spinhi; /* the code in which it was found spinning: spin.c */
+	uint8_t spincredit; /* how often it may be found elsewhere until that is forgotten */
+	uint8_t spinmisses; /* how often it was looked at for nothing */
+	ATOMIC(uint8_t) spinskip; /* slices in which not to look */
 	ATOMIC(uint64_t) wait; /* the wait word: sequence << WAIT_BITS | enum waitresult */
 
 	struct sigsave *frame; /* the signal frame it was preempted in, else NULL */
@@ -125,6 +130,16 @@ struct post {
 	void *arg;
 };
 
+/* What was seen of the G in one slice: spin.c. */
+enum { SPIN_LOOKS = 5 };
+
+struct spinlooks {
+	uint32_t tick; /* of the slice, plus one; 0: of none */
+	uint32_t n;
+	struct g *gp;
+	struct sigregs seen[SPIN_LOOKS];
+};
+
 struct m {
 	struct g g0;
 	ATOMIC(struct g *) curg; /* written by this M */
@@ -152,6 +167,9 @@ struct m {
 	uint32_t putofftick; /* the request that preemption put off, by PC, and since when */
 	uint64_t putoffsince;
 	ATOMIC(uint32_t) preempttick; /* schedtick that sysmon wants over, plus one; 0: none */
+	ATOMIC(uint32_t) looktick; /* schedtick that sysmon wants looked at, plus one; 0: none */
+	ATOMIC(uint32_t) lookedtick; /* the one of which all is known, plus one */
+	struct spinlooks looks; /* written by this M */
 	ATOMIC(bool) preemptmissed; /* signal 32 found the M in the core; unpin sees to it */
 	struct sigsave *spareframe; /* where the next preempted G will be kept */
 	void *sigstack;
@@ -173,6 +191,9 @@ struct sysmontick {
 	uint64_t syscallwhen;
 	uint64_t cpuwhen; /* when cputime was read */
 	uint64_t cputime; /* the M's cpu clock then */
+	uint32_t looktick; /* the slice that is looked at for spinning */
+	uint64_t lookwhen; /* when last, and the M's cpu clock then */
+	uint64_t lookcpu;
 };
 
 struct p {

@@ -113,30 +113,52 @@ static void comeback(void *arg)
 	arch_sigreturn(save->uc, &gp->status);
 }
 
-/* May the G be stopped with its program counter there? */
-static bool denied(struct m *mp, const void *uc)
+static const struct range *range_at(uintptr_t pc)
 {
-	uintptr_t pc = arch_sigpc(uc);
+	static const struct range own = { 0, 0, DENY_ALWAYS };
 	int32_t n = ld_acq(&nranges);
 
 	if (pc >= (uintptr_t)arch_sigreturn && pc < (uintptr_t)arch_sigreturn_end)
+		return &own;
+	for (int32_t i = 0; i < n; i++)
+		if (pc >= ranges[i].lo && pc < ranges[i].hi)
+			return &ranges[i];
+	return NULL;
+}
+
+/* May the G be stopped with its program counter there? */
+static bool denied(struct m *mp, const void *uc)
+{
+	const struct range *range = range_at(arch_sigpc(uc));
+
+	if (!range)
+		return false;
+	if (range->how == DENY_ALWAYS)
 		return true;
-	for (int32_t i = 0; i < n; i++) {
-		if (pc < ranges[i].lo || pc >= ranges[i].hi)
-			continue;
-		if (ranges[i].how == DENY_ALWAYS)
-			return true;
-		/* Whoever makes calls all the time is hardly ever found elsewhere. */
-		if (ranges[i].how == DENY_BUT_CALLS)
-			return !arch_sigaftercall(uc);
-		/* It may hold a lock of that library's: a moment later, but not for ever. */
-		if (mp->putofftick != mp->preempttick) {
-			mp->putofftick = mp->preempttick;
-			mp->putoffsince = nanotime();
-		}
-		return nanotime() - mp->putoffsince < PUTOFF_NS;
+	/* Whoever makes calls all the time is hardly ever found elsewhere. */
+	if (range->how == DENY_BUT_CALLS)
+		return !arch_sigaftercall(uc);
+	/* It may hold a lock of that library's: a moment later, but not for ever. */
+	if (mp->putofftick != mp->preempttick) {
+		mp->putofftick = mp->preempttick;
+		mp->putoffsince = nanotime();
 	}
-	return false;
+	return nanotime() - mp->putoffsince < PUTOFF_NS;
+}
+
+/* Does sysmon want this slice of gp's over? */
+static bool wanted_over(struct m *mp, struct g *gp, const void *uc)
+{
+	uint32_t tick = ld_rlx(&mp->p->schedtick) + 1;
+
+	if (ld_rlx(&mp->looktick) == tick) {
+		st_rlx(&mp->looktick, 0);
+		if (spin_seen(mp, gp, uc, range_at(arch_sigpc(uc)) != NULL)) {
+			count(mp->p, spins);
+			return true;
+		}
+	}
+	return ld_rlx(&mp->preempttick) == tick;
 }
 
 /* gnotify_now. In an announced call the G is alone with its status, and divert ends the call. */
@@ -174,8 +196,8 @@ static void handler(int sig, void *info, void *uc)
 	}
 	mp = ld_rlx(&gp->m);
 	save = mp->spareframe;
-	if (status == GRUNNING && ld_rlx(&mp->preempttick) != ld_rlx(&mp->p->schedtick) + 1)
-		goto not_now; /* it was meant for an earlier slice */
+	if (status == GRUNNING && !wanted_over(mp, gp, uc))
+		goto not_now;
 	/* A handler of the program's that stands on this M's signal stack cannot leave it. */
 	if (arch_sigsp(uc) - (uintptr_t)mp->sigstack < SIG_STACK)
 		goto not_now;
@@ -255,6 +277,18 @@ bool preemptone(struct p *pp)
 		st_rlx(&mp->preemptmissed, true);
 		return true;
 	}
+	os_tgkill(ld_rlx(&mp->tid), SIG_PREEMPT);
+	return true;
+}
+
+bool preemptlook(struct p *pp)
+{
+	struct m *mp = ld_acq(&pp->m);
+	struct g *gp = mp ? ld_acq(&mp->curg) : NULL;
+
+	if (!enabled || !gp || ld_acq(&gp->status) != GRUNNING)
+		return false;
+	st_rlx(&mp->looktick, ld_rlx(&pp->schedtick) + 1);
 	os_tgkill(ld_rlx(&mp->tid), SIG_PREEMPT);
 	return true;
 }

@@ -165,11 +165,11 @@ static bool check_syscall(struct p *pp, struct m *mp, uint64_t now)
 }
 
 /* A slice that has lasted: is its M burning cpu, or asleep in the kernel? */
-static bool check_running(struct p *pp, struct m *mp, uint64_t now)
+static bool check_running(struct p *pp, struct m *mp, struct g *gp, uint64_t now)
 {
 	struct sysmontick *mon = &pp->mon;
 	uint64_t age = slice_age(pp, mp, now);
-	bool waits = work_waits(pp);
+	bool waits = work_waits(pp), spins;
 
 	if (unlikely(ld_rlx(&sched.gcwaiting))) {
 		/* In this order: a signal would break the call of one that sleeps. */
@@ -177,8 +177,9 @@ static bool check_running(struct p *pp, struct m *mp, uint64_t now)
 			preemptone(pp);
 		return true;
 	}
+	spins = waits && spin_check(pp, mp, gp, age, now);
 	if (age < (waits ? BLOCK_BUSY_NS : BLOCK_NS))
-		return false;
+		return spins;
 	/* Less than a tenth of the time since the last look spent on a cpu: it sleeps, or
 	 * other processes keep it waiting; the kernel knows which. */
 	uint64_t cpu = os_threadclock(ld_rlx(&mp->tid));
@@ -190,11 +191,11 @@ static bool check_running(struct p *pp, struct m *mp, uint64_t now)
 		mon->cputime = cpu;
 	}
 	if (first)
-		return false;
+		return spins;
 	if (idle && (waits || age > CHOOSE_SLICE_NS) && !spare_blocked(pp) && retakeblocked(pp))
 		return true;
 	if (idle || !waits || age < CHOOSE_SLICE_NS)
-		return false;
+		return spins;
 	/* It burnt cpu since the last look, but may sleep by now. */
 	if (spare_blocked(pp))
 		return false;
@@ -223,7 +224,7 @@ int retakeall(uint64_t now, bool *waits)
 		if (status == GSYSCALL)
 			taken += check_syscall(pp, mp, now);
 		else if (status == GRUNNING || status == GPINNED)
-			taken += check_running(pp, mp, now);
+			taken += check_running(pp, mp, gp, now);
 		pp->mon.m = mp;
 	}
 	relax_limit(now, *waits);

@@ -294,6 +294,9 @@ int preempt_init(bool enabled);
 
 /* preemptone: asks that the G on pp, whose M burns cpu, give way. False if there is none. */
 bool preemptone(struct p *pp);
+
+/* preemptlook: asks spin_seen about the G on pp. False if this cannot be. */
+bool preemptlook(struct p *pp);
 void preemptoffp(struct m *mp);
 struct sigsave *sigsave_new(void);
 void sigsave_free(struct sigsave *save);
@@ -306,6 +309,15 @@ void preempt_rebind(struct m *mp, void *uc);
 
 /* preempt_undo: takes preempt_init and the caller's preempt_minit back. */
 void preempt_undo(void);
+
+/* ---- spin.c ---- */
+
+/* spin_check: gp, in a slice on pp that is that old while others wait, may be spinning: true if
+ * sysmon, which calls, is to come by again soon.
+ * spin_seen: gp was found at uc: true if it does, and is to give way; denied: it cannot.
+ * Context  signal 32. */
+bool spin_check(struct p *pp, struct m *mp, struct g *gp, uint64_t age, uint64_t now);
+bool spin_seen(struct m *mp, struct g *gp, const void *uc, bool denied);
 
 /* ---- retake.c ---- */
 

@@ -30,6 +30,15 @@ size_t arch_sigframe_size(void);
  * had been switched to. After arch_sigsave made its copy: the frame is changed. */
 void arch_sigredirect(void *uc, const struct gobuf *buf);
 
+/* arch_sigregs: what was interrupted at uc had in its registers; vector: a digest of those. */
+enum { SIGREGS = 15 };
+struct sigregs {
+	uintptr_t pc, sp;
+	uint64_t others[SIGREGS];
+	uint64_t vector;
+};
+void arch_sigregs(const void *uc, struct sigregs *to);
+
 uintptr_t arch_sigpc(const void *uc);
 uintptr_t arch_sigsp(const void *uc);
 

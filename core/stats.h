@@ -17,6 +17,7 @@
 	X(readies, "times a G was made runnable")                                                  \
 	X(yields, "times a G gave way of its own will")                                            \
 	X(preempts, "times a G was made to give way")                                              \
+	X(spins, "of those, as it was spinning")                                                   \
 	X(preemptputoff, "times it could not be where it stood")                                   \
 	X(steals, "grabs that took something")                                                     \
 	X(stolen, "Gs taken by them")                                                              \

@@ -258,6 +258,28 @@ void burn_ns(uint64_t ns)
 		arch_relax();
 }
 
+static ATOMIC(uint64_t) computed;
+
+void compute(uint64_t n)
+{
+	uint64_t x = n;
+
+	while (n-- > 0)
+		x = x * 6364136223846793005u + 1442695040888963407u;
+	st_rlx(&computed, x);
+}
+
+void compute_until(ATOMIC(uint32_t) *stop)
+{
+	uint64_t x = 1, n = 0;
+
+	while (!ld_rlx(stop)) {
+		x = x * 6364136223846793005u + 1442695040888963407u;
+		n++;
+	}
+	st_rlx(&computed, x + n);
+}
+
 int kernel_tid(void)
 {
 	return os_gettid();

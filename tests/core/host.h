@@ -64,6 +64,10 @@ struct g *go(void (*fn)(void *), void *arg);
 uint64_t now_ns(void);
 void sleep_ns(uint64_t ns);
 void burn_ns(uint64_t ns);
+
+/* compute: n rounds of a loop that has a result, and calls nobody; compute_until: until *stop. */
+void compute(uint64_t n);
+void compute_until(ATOMIC(uint32_t) *stop);
 int kernel_tid(void);
 uint32_t random_below(uint64_t *state, uint32_t n);
 

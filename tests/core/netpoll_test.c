@@ -16,8 +16,7 @@ static int pipe_fd[2];
 static void hog(void *arg)
 {
 	(void)arg;
-	while (!ld_rlx(&stop))
-		;
+	compute_until(&stop);
 	group_done(&grp);
 }
 

@@ -22,8 +22,7 @@ static bool no_signal(void)
 static void hog(void *arg)
 {
 	(void)arg;
-	while (!ld_rlx(&stop))
-		;
+	compute_until(&stop);
 	group_done(&grp);
 }
 
@@ -468,16 +467,14 @@ TEST(the_signal_mask_changes_with_the_g_on_one_p)
 }
 
 /* ---- a request that comes late ---- */
+static uint64_t rounds_per_ms;
+
 static void nearly_a_slice(void *arg)
 {
-	static struct registers r[4], out[4];
-	uintptr_t i = (uintptr_t)arg;
-	uint64_t seed = test_seed() + i;
+	uint64_t seed = test_seed() + (uintptr_t)arg;
 
-	registers_fill(&r[i], i, REGISTERS_SSE);
 	for (int n = 0; n < 30; n++) {
-		registers_hold(&r[i], &out[i], (8 + random_below(&seed, 4)) * spins_per_ms,
-			       REGISTERS_SSE);
+		compute((8 + random_below(&seed, 4)) * rounds_per_ms);
 		goyield();
 	}
 	group_done(&grp);
@@ -502,10 +499,14 @@ static void look_at_slice(uint32_t mid, const struct traceevent *ev, void *arg)
 
 TEST(a_late_request_does_not_stop_the_next_slice)
 {
+	uint64_t t;
+
 	if (no_signal())
 		return;
 	start(1);
-	spins_per_ms = measure_spins();
+	t = now_ns();
+	compute(1000000);
+	rounds_per_ms = 1000000 * (uint64_t)MS / (now_ns() - t);
 	trace_on(true);
 	grp.left = 4;
 	for (uintptr_t i = 0; i < 4; i++)

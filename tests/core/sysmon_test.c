@@ -15,8 +15,7 @@ static ATOMIC(uint32_t) stop;
 static void hog(void *arg)
 {
 	(void)arg;
-	while (!ld_rlx(&stop))
-		;
+	compute_until(&stop);
 	group_done(&grp);
 }
 
@@ -294,8 +293,7 @@ static void burner(void *arg)
 	(void)arg;
 	add_sc(&waiting, 1);
 	EXPECT_EQ(raw_read(pipe_fd[0], &c, 1), 1);
-	while (!ld_rlx(&stop))
-		;
+	compute_until(&stop);
 	group_done(&grp);
 }
 

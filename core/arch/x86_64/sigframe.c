@@ -132,6 +132,23 @@ bool arch_sigfutex(const void *at, uintptr_t *addr, int *op)
 	return pc[0] == SYSCALL_0 && pc[1] == SYSCALL_1;
 }
 
+void arch_sigregs(const void *at, struct sigregs *to)
+{
+	enum { XMM_WORDS = 32 };
+	const ucontext_t *uc = at;
+	const greg_t *regs = uc->uc_mcontext.gregs;
+	const struct _libc_fpstate *fp = uc->uc_mcontext.fpregs;
+	int n = 0;
+
+	for (int i = REG_R8; i <= REG_RCX; i++)
+		to->others[n++] = (uint64_t)regs[i];
+	to->sp = (uintptr_t)regs[REG_RSP];
+	to->pc = (uintptr_t)regs[REG_RIP];
+	to->vector = 0;
+	for (int i = 0; fp && i < XMM_WORDS; i++)
+		to->vector = (to->vector ^ ((const uint64_t *)fp->_xmm)[i]) * 0x9e3779b97f4a7c15u;
+}
+
 uintptr_t arch_sigpc(const void *uc)
 {
 	return (uintptr_t)((const ucontext_t *)uc)->uc_mcontext.gregs[REG_RIP];

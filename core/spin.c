@@ -1,0 +1,139 @@
+/* Gs that spin: that wait for another thread by looking at memory, again and again. While others
+ * wait for a P such a one gets a short slice, for what it waits for may be done by one of them.
+ *
+ * Nobody says that he spins; his registers do. Sysmon has signal 32 look at a G whose slice is
+ * CHOOSE_LOOK_NS old, and again a few times. It spins if it was found in the same few
+ * instructions each time, with the same vector registers, and no more than one of its registers
+ * had another value every time: a loop that computes has a result beside its counter. From
+ * then on its slices are CHOOSE_SPIN_NS long, unless it is found outside those instructions, where
+ * it has its work to do. Who is looked at for nothing is left alone for a while. */
+#include "choose.h"
+#include "sched.h"
+
+enum {
+	NEAR_PC = 4096,
+	NEAR_SP = 256,
+	/* Around what was seen. */
+	MARGIN = 32,
+	CREDIT = 8,
+	SKIP_MOST = 15,
+};
+
+static bool near(uintptr_t a, uintptr_t b, uintptr_t most)
+{
+	return a - b <= most || b - a <= most;
+}
+
+static bool alike(const struct sigregs *a, const struct sigregs *b)
+{
+	return near(a->pc, b->pc, NEAR_PC) && near(a->sp, b->sp, NEAR_SP) && a->vector == b->vector;
+}
+
+/* Had that register another value each time? */
+static bool runs_on(const struct spinlooks *l, int reg)
+{
+	for (int i = 0; i < SPIN_LOOKS; i++)
+		for (int j = 0; j < i; j++)
+			if (l->seen[i].others[reg] == l->seen[j].others[reg])
+				return false;
+	return true;
+}
+
+static bool gets_nowhere(const struct spinlooks *l)
+{
+	int running = 0;
+
+	for (int reg = 0; reg < SIGREGS; reg++)
+		running += runs_on(l, reg);
+	return running <= 1;
+}
+
+static void remember(struct g *gp, const struct spinlooks *l)
+{
+	uintptr_t lo = l->seen[0].pc, hi = lo;
+
+	for (int i = 1; i < SPIN_LOOKS; i++) {
+		uintptr_t pc = l->seen[i].pc;
+		lo = pc < lo ? pc : lo;
+		hi = pc > hi ? pc : hi;
+	}
+	gp->spinmisses = 0;
+	gp->spincredit = CREDIT;
+	st_rlx(&gp->spinlo, lo - MARGIN);
+	st_rlx(&gp->spinhi, hi + MARGIN);
+}
+
+static void look_elsewhere(struct g *gp)
+{
+	if (gp->spinmisses < SKIP_MOST)
+		gp->spinmisses = (uint8_t)(2 * gp->spinmisses + 1);
+	st_rlx(&gp->spinskip, gp->spinmisses);
+}
+
+/* One that is known to: does it at this moment? */
+static bool seen_again(struct g *gp, uintptr_t pc)
+{
+	if (pc >= ld_rlx(&gp->spinlo) && pc <= ld_rlx(&gp->spinhi)) {
+		gp->spincredit = CREDIT;
+		return true;
+	}
+	if (--gp->spincredit == 0)
+		st_rlx(&gp->spinhi, 0);
+	return false;
+}
+
+bool spin_seen(struct m *mp, struct g *gp, const void *uc, bool denied)
+{
+	struct spinlooks *l = &mp->looks;
+	uint32_t tick = ld_rlx(&mp->p->schedtick) + 1;
+
+	/* A late request. */
+	if (ld_rlx(&mp->lookedtick) == tick)
+		return false;
+	if (ld_rlx(&gp->spinhi) != 0) {
+		st_rlx(&mp->lookedtick, tick);
+		return seen_again(gp, arch_sigpc(uc));
+	}
+	if (l->tick != tick || l->gp != gp) {
+		l->tick = tick;
+		l->gp = gp;
+		l->n = 0;
+	}
+	arch_sigregs(uc, &l->seen[l->n]);
+	if (!denied && alike(&l->seen[0], &l->seen[l->n]) && ++l->n < SPIN_LOOKS)
+		return false;
+	st_rlx(&mp->lookedtick, tick);
+	/* Another P's slice may have the same number. */
+	l->tick = 0;
+	if (l->n == SPIN_LOOKS && gets_nowhere(l)) {
+		remember(gp, l);
+		return true;
+	}
+	look_elsewhere(gp);
+	return false;
+}
+
+bool spin_check(struct p *pp, struct m *mp, struct g *gp, uint64_t age, uint64_t now)
+{
+	struct sysmontick *mon = &pp->mon;
+	uint32_t tick = ld_rlx(&pp->schedtick) + 1;
+	bool known = ld_rlx(&gp->spinhi) != 0, first = mon->looktick != tick, burns;
+	uint64_t cpu;
+
+	if (age < (known ? CHOOSE_SPIN_NS : CHOOSE_LOOK_NS))
+		return known;
+	if (ld_rlx(&mp->lookedtick) == tick)
+		return false;
+	if (!known && ld_rlx(&gp->spinskip) != 0) {
+		st_rlx(&gp->spinskip, (uint8_t)(ld_rlx(&gp->spinskip) - 1));
+		st_rlx(&mp->lookedtick, tick);
+		return false;
+	}
+	/* A signal would break the call of one that sleeps. */
+	cpu = os_threadclock(ld_rlx(&mp->tid));
+	burns = cpu - mon->lookcpu > (now - mon->lookwhen) / 2;
+	mon->looktick = tick;
+	mon->lookwhen = now;
+	mon->lookcpu = cpu;
+	return first || (burns && preemptlook(pp));
+}

@@ -1,0 +1,179 @@
+/* Gs that spin give way soon, and only they. */
+#include "host.h"
+#include "raw.h"
+#include "sched.h"
+
+static struct group grp;
+static ATOMIC(uint32_t) stop, turn;
+static ATOMIC(uint64_t) turns, result;
+
+static bool no_signal(void)
+{
+	if (!can_preempt())
+		skipped("this build cannot stop a G by signal");
+	return !can_preempt();
+}
+
+static uint64_t spins(void)
+{
+	struct stats sum;
+
+	stats_sum(&sum);
+	return sum.spins;
+}
+
+/* ---- a token goes round among more Gs than Ps ---- */
+enum { RING = 6 };
+
+static void ring_member(void *arg)
+{
+	uint32_t me = (uint32_t)(uintptr_t)arg;
+
+	while (!ld_rlx(&stop)) {
+		while (ld_acq(&turn) != me && !ld_rlx(&stop))
+			;
+		add_rlx(&turns, 1);
+		st_rel(&turn, (me + 1) % RING);
+	}
+	group_done(&grp);
+}
+
+static void ring(int procs)
+{
+	start(procs);
+	grp.left = RING;
+	for (uintptr_t i = 0; i < RING; i++)
+		go(ring_member, (void *)i);
+	sleep_ns(1000 * MS);
+	uint64_t n = ld_rlx(&turns);
+	st_rlx(&stop, 1);
+	group_wait(&grp);
+	test_say("  %lld Ps: %llu turns in a second, %llu gave way", (long long)procs,
+		 (unsigned long long)n, (unsigned long long)spins());
+	/* In slices of 10 ms there would be a few hundred at most. */
+	EXPECT(n > 500);
+}
+
+TEST(those_who_wait_for_each_other_by_spinning_take_short_turns_on_one_p)
+{
+	if (!no_signal())
+		ring(1);
+}
+
+TEST(those_who_wait_for_each_other_by_spinning_take_short_turns_on_two_ps)
+{
+	if (!no_signal())
+		ring(2);
+}
+
+/* ---- loops that compute ---- */
+static void sum_memory(void)
+{
+	static uint32_t table[4096];
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < 4096; i++)
+		table[i] = i * 2654435761u;
+	while (!ld_rlx(&stop))
+		for (uint32_t i = 0; i < 4096; i++)
+			sum = sum * 31 + table[(sum + i) % 4096];
+	add_rlx(&result, sum);
+}
+
+static void iterate(void)
+{
+	compute_until(&stop);
+}
+
+static void count_primes(void)
+{
+	uint64_t found = 0;
+
+	for (uint64_t n = 3; !ld_rlx(&stop); n += 2) {
+		uint64_t d = 3;
+		while (d * d <= n && n % d != 0)
+			d += 2;
+		found += d * d > n;
+	}
+	add_rlx(&result, found);
+}
+
+static void walk_numbers(void)
+{
+	double x = 1;
+
+	while (!ld_rlx(&stop))
+		for (int i = 1; i < 1000; i++)
+			x = x / 3 + i;
+	add_rlx(&result, (uint64_t)x);
+}
+
+static void compute_one(void *arg)
+{
+	static void (*const loops[])(void) = { sum_memory, count_primes, walk_numbers, iterate };
+
+	loops[(uintptr_t)arg % 4]();
+	group_done(&grp);
+}
+
+TEST(loops_that_compute_keep_their_slices)
+{
+	if (no_signal())
+		return;
+	start(2);
+	grp.left = 6;
+	for (uintptr_t i = 0; i < 6; i++)
+		go(compute_one, (void *)i);
+	sleep_ns(1000 * MS);
+	st_rlx(&stop, 1);
+	group_wait(&grp);
+	test_say("  %llu gave way as spinning", (unsigned long long)spins());
+	EXPECT_EQ(spins(), 0);
+}
+
+/* ---- one that spun, and works now ---- */
+static ATOMIC(uint32_t) go_on;
+
+static void spin_then_work(void *arg)
+{
+	(void)arg;
+	while (!ld_rlx(&go_on))
+		;
+	count_primes();
+	group_done(&grp);
+}
+
+TEST(one_that_spun_and_computes_now_keeps_its_slices)
+{
+	uint64_t before;
+
+	if (no_signal())
+		return;
+	start(1);
+	grp.left = 2;
+	go(spin_then_work, NULL);
+	go(compute_one, (void *)1);
+	sleep_ns(200 * MS);
+	EXPECT(spins() > 0);
+	st_rlx(&go_on, 1);
+	sleep_ns(50 * MS);
+	before = spins();
+	sleep_ns(500 * MS);
+	EXPECT_EQ(spins(), before);
+	st_rlx(&stop, 1);
+	group_wait(&grp);
+}
+
+TEST(who_spins_while_nobody_waits_is_left_alone)
+{
+	if (no_signal())
+		return;
+	start(2);
+	grp.left = 1;
+	go(spin_then_work, NULL);
+	sleep_ns(200 * MS);
+	EXPECT_EQ(spins(), 0);
+	st_rlx(&stop, 1);
+	st_rlx(&go_on, 1);
+	group_wait(&grp);
+}
