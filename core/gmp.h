@@ -152,13 +152,16 @@ struct m {
 	struct p *oldp; /* held before the last hand-off */
 	struct g *pendingg; /* taken off a queue, to be run by the g0 loop */
 	struct g *lockedg;
+	bool spoilt; /* its kernel thread ends with lockedg */
+	bool published; /* in sched.allm */
+	bool leader; /* the process's first kernel thread, or whatever called core_init */
 	bool lockedwait; /* asleep until its lockedg is handed a P; under sched.lock */
 	ATOMIC(bool) spinning;
 	ATOMIC(bool) blocked; /* asleep on park; read by checks and reports */
 	struct note park;
 	struct m *schedlink; /* of sched.midle, under sched.lock */
 	struct m *alllink; /* of sched.allm; fixed at birth */
-	ATOMIC(int32_t) tid;
+	ATOMIC(int32_t) tid; /* the kernel clears it when the thread has ended */
 	uint32_t id;
 	uint64_t rng;
 

@@ -5,6 +5,8 @@
 #include "sched.h"
 #include "trace.h"
 
+enum { ENOMEM_ = 12 };
+
 void mput_locked(struct m *mp)
 {
 	CHECK(GMP_M1, ld_rlx(&mp->p) == NULL && ld_rlx(&mp->curg) == NULL);
@@ -277,6 +279,67 @@ void lockosthread_sig(void)
 	gp->lockedcount++;
 	gp->lockedm = mp;
 	mp->lockedg = gp;
+}
+
+/* A new M for gp, which is wired to mp; it waits for a P to run gp with. */
+static int wire_anew(struct m *mp, struct g *gp)
+{
+	struct m *to = malloc_m();
+	int r = -ENOMEM_;
+
+	if (!to)
+		return r;
+	lock(&sched.lock);
+	sched.mcount++;
+	unlock(&sched.lock);
+	to->spoilt = true;
+	to->lockedg = gp;
+	gp->lockedm = to;
+	mp->lockedg = NULL;
+	r = newosproc(to);
+	if (r == 0)
+		return 0;
+	mp->lockedg = gp;
+	gp->lockedm = mp;
+	to->lockedg = NULL;
+	mfree(to);
+	lock(&sched.lock);
+	sched.mcount--;
+	unlock(&sched.lock);
+	return r;
+}
+
+int gspoil(void)
+{
+	struct g *gp = getg();
+	struct m *mp = pin(gp);
+	int r = 0;
+
+	CHECK(GMP_M6, gp->lockedm == mp && mp->lockedg == gp);
+	if (!mp->leader)
+		mp->spoilt = mthread_ends();
+	else if (mthread_ends() && (r = wire_anew(mp, gp)) == 0)
+		leave(mp, gp, POST_PREEMPT, NULL, NULL);
+	unpin(gp);
+	return r;
+}
+
+void mend(struct m *mp)
+{
+	struct p *pp = releasep(mp);
+
+	/* Its P is still to be counted for. */
+	lock(&sched.lock);
+	sched.mcount--;
+	sched.nmsys--;
+	st_rlx(&sched.full, false);
+	unlock(&sched.lock);
+	handoffp(pp);
+	lock(&sched.lock);
+	sched.nmsys++;
+	checkdead_locked();
+	unlock(&sched.lock);
+	mthread_end(mp);
 }
 
 void unlockosthread(void)

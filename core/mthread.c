@@ -5,6 +5,7 @@
 #include "preempt.h"
 #include "san.h"
 #include "sched.h"
+#include "syscall.h"
 
 enum {
 	G0_STACK = 64 * 1024,
@@ -17,12 +18,17 @@ static const struct core_config *config;
 /* Sysmon has a table of descriptors of its own, which a thread made by it would share. So
  * those it needs are made by this one; which also does what a handler cannot. */
 static struct {
-	struct m *m;
+	ATOMIC(bool) none; /* there is none, and will be none */
 	struct note note;
 	ATOMIC(struct m *) wanted; /* linked by schedlink; each has its nextp */
 	ATOMIC(bool) signalled; /* core_sigdefer was called */
 	ATOMIC(uint64_t) accepts; /* signals that it is to let in */
 } starter;
+
+/* Ms whose kernel thread has ended, or is about to: linked by schedlink. They stay in sched.allm.
+ */
+static struct mutex ended_lock = MUTEX_INIT(RANK_LEAF);
+static struct m *ended;
 
 /* The mapping of an M: guard, g0's stack, guard, signal stack, thread block, the struct. */
 static size_t m_block_size(size_t tls)
@@ -31,12 +37,39 @@ static size_t m_block_size(size_t tls)
 	       2 * CACHE_LINE;
 }
 
+static struct m *take_ended(void)
+{
+	struct m *mp, **at = &ended;
+
+	lock(&ended_lock);
+	/* Acquire: the kernel clears it when nobody stands on the M's stacks any more. */
+	while ((mp = *at) != NULL && ld_acq(&mp->tid) != 0)
+		at = &mp->schedlink;
+	if (mp)
+		*at = mp->schedlink;
+	unlock(&ended_lock);
+	if (mp)
+		mp->schedlink = NULL;
+	return mp;
+}
+
+static void put_ended(struct m *mp)
+{
+	lock(&ended_lock);
+	mp->schedlink = ended;
+	ended = mp;
+	unlock(&ended_lock);
+}
+
 struct m *malloc_m(void)
 {
 	size_t size = m_block_size(config->tls);
-	char *block = os_reserve(size), *at = block;
-	struct m *mp;
+	struct m *mp = take_ended();
+	char *block, *at;
 
+	if (mp)
+		return mp;
+	block = at = os_reserve(size);
 	if (os_failed(block))
 		return NULL;
 	if (os_guard(at, M_GUARD) < 0 || os_guard(at + M_GUARD + G0_STACK, M_GUARD) < 0)
@@ -71,6 +104,11 @@ fail:
 
 void mfree(struct m *mp)
 {
+	/* Unless core_init gives all back. */
+	if (mp->published && sched.up) {
+		put_ended(mp);
+		return;
+	}
 	sigsave_free(mp->spareframe);
 	os_release(mp->block, m_block_size(config->tls));
 }
@@ -78,6 +116,9 @@ void mfree(struct m *mp)
 /* From here on mp is there for good. */
 static void mpublish(struct m *mp)
 {
+	if (mp->published)
+		return;
+	mp->published = true;
 	/* Release: whoever walks allm sees a whole M. */
 	do
 		mp->alllink = ld_rlx(&sched.allm);
@@ -96,6 +137,7 @@ static void m0start(void *arg)
 
 void madopt(struct m *mp, struct g *gp)
 {
+	mp->leader = true;
 	mp->fs = arch_getfs();
 	gp->adopted = true;
 	if (config->tls)
@@ -119,6 +161,7 @@ void madopt(struct m *mp, struct g *gp)
 void mthread_init(const struct core_config *c)
 {
 	config = c;
+	st_rlx(&starter.none, c->newosproc != NULL);
 }
 
 /* The first frame of an M that clone started on its g0 stack. */
@@ -158,14 +201,24 @@ static void clone_m(struct m *mp)
 	mstart_failed(pp, spinning);
 }
 
+static void clone_wanted(void)
+{
+	struct m *mp = xchg_sc(&starter.wanted, NULL);
+
+	while (mp) {
+		struct m *next = mp->schedlink;
+		mp->schedlink = NULL;
+		clone_m(mp);
+		mp = next;
+	}
+}
+
 static void starter_main(void *arg)
 {
 	uint64_t accepts = 0;
 
 	setg(arg);
 	for (;;) {
-		struct m *mp;
-
 		if (ld_acq(&starter.accepts) != accepts) {
 			accepts = ld_acq(&starter.accepts);
 			os_sigmask(~accepts);
@@ -174,13 +227,7 @@ static void starter_main(void *arg)
 		noteclear(&starter.note);
 		if (xchg_sc(&starter.signalled, false) && config->signalled)
 			config->signalled();
-		mp = xchg_sc(&starter.wanted, NULL);
-		while (mp) {
-			struct m *next = mp->schedlink;
-			mp->schedlink = NULL;
-			clone_m(mp);
-			mp = next;
-		}
+		clone_wanted();
 	}
 }
 
@@ -215,18 +262,21 @@ static bool start_starter(void)
 {
 	struct m *mp = malloc_m();
 	uint64_t mask;
-	long r;
+	long r = -1;
 
-	if (!mp)
-		return false;
-	mask = os_sigmask(~(uint64_t)0);
-	r = arch_clone(mp->g0.stack.hi, starter_main, &mp->g0, mp->g0.fsbase, &mp->tid);
-	os_sigmask(mask);
-	if (r < 0)
-		mfree(mp);
-	else
-		starter.m = mp;
-	return r >= 0;
+	if (mp) {
+		mask = os_sigmask(~(uint64_t)0);
+		r = arch_clone(mp->g0.stack.hi, starter_main, &mp->g0, mp->g0.fsbase, &mp->tid);
+		os_sigmask(mask);
+		if (r < 0)
+			mfree(mp);
+	}
+	if (r >= 0)
+		return true;
+	/* Then looks, as mcreate does: one of the two finds what was wanted meanwhile. */
+	st_sc(&starter.none, true);
+	clone_wanted();
+	return false;
 }
 
 void core_mstart(struct m *mp, uintptr_t lo, uintptr_t hi)
@@ -247,39 +297,63 @@ void core_mstart(struct m *mp, uintptr_t lo, uintptr_t hi)
 			os_owntable();
 		sysmon();
 	}
-	acquirep(mp, mp->nextp);
-	mp->nextp = NULL;
-	count(mp->p, mstarts);
+	/* One that was made for a wired G waits to be handed a P for it, or has been. */
+	if (!mp->lockedg) {
+		acquirep(mp, mp->nextp);
+		mp->nextp = NULL;
+		count(mp->p, mstarts);
+	}
 	schedule(mp);
 }
 
+bool mthread_ends(void)
+{
+	/* It is the host's runtime that knows how its threads end. */
+	return !config->newosproc;
+}
+
+void mthread_end(struct m *mp)
+{
+	/* No handler may find it. */
+	mp->sigmask = ~(uint64_t)0;
+	os_sigmask(mp->sigmask);
+	mp->spoilt = false;
+	put_ended(mp);
+	arch_syscall3(__NR_exit, 0, 0, 0);
+	__builtin_unreachable();
+}
+
 /* A kernel thread inherits from its parent: a table of descriptors from sysmon, affinity and
- * class from an M that a G is wired to for their sake. */
+ * class, and more, from an M that a G is, or was, wired to for their sake. */
 static bool is_special(void)
 {
 	struct g *self = getg();
 	struct m *mp = self ? ld_rlx(&self->m) : NULL;
 
-	return on_sysmon() || (mp && mp->lockedg);
+	return on_sysmon() || (mp && (mp->lockedg || mp->spoilt));
 }
 
 void mcreate(struct m *mp)
 {
-	if (!is_special() || !starter.m) {
+	if (!is_special() || ld_sc(&starter.none)) {
 		clone_m(mp);
 		return;
 	}
-	/* Release: pairs with the exchange in starter_main. */
+	/* Pairs with the exchange in clone_wanted; and comes before the look below. */
 	do
 		mp->schedlink = ld_rlx(&starter.wanted);
-	while (!cas_rel(&starter.wanted, mp->schedlink, mp));
+	while (!cas_sc(&starter.wanted, mp->schedlink, mp));
 	notewakeup(&starter.note);
+	if (ld_sc(&starter.none))
+		clone_wanted();
 }
 
 void mthread_forked(void)
 {
-	starter.m = NULL;
 	st_rlx(&starter.accepts, 0);
 	noteclear(&starter.note);
 	st_rlx(&starter.wanted, NULL);
+	ended = NULL;
+	st_rlx(&ended_lock.key, 0);
+	st_rlx(&ended_lock.sleepers, 0);
 }

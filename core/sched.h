@@ -170,8 +170,8 @@ void mstart_failed(struct p *pp, bool spinning);
 
 /* ---- mthread.c: kernel threads ---- */
 
-/* malloc_m: a new M, not yet running; NULL without memory. newosproc: its kernel thread;
- * 0 or -errno. mfree: takes back one whose thread was never started. */
+/* malloc_m: a new M, not yet running, perhaps one whose thread has ended; NULL without memory.
+ * newosproc: its kernel thread; 0 or -errno. mfree: takes back one whose thread was not started. */
 struct m *malloc_m(void);
 int newosproc(struct m *mp);
 void mfree(struct m *mp);
@@ -179,6 +179,12 @@ void mfree(struct m *mp);
 /* mcreate: newosproc for an M with its nextp and spinning set; it sees to failures itself.
  * Sysmon's are made by the starter, some time later. */
 void mcreate(struct m *mp);
+
+/* mend: the end of an M that a G spoilt: what it holds goes to others. mthread_end: of its kernel
+ * thread. Context: on its g0. mthread_ends: can one end? */
+bool mthread_ends(void);
+void mend(struct m *mp) __attribute__((noreturn));
+void mthread_end(struct m *mp) __attribute__((noreturn));
 
 struct core_config;
 void mthread_init(const struct core_config *config);

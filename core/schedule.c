@@ -240,6 +240,8 @@ void schedule(struct m *mp)
 		bool inherit = false, wake = false;
 		struct g *gp;
 
+		if (unlikely(mp->spoilt) && !mp->lockedg)
+			mend(mp);
 		if (mp->lockedg) {
 			if (mp->pendingg)
 				mp->pendingg = NULL;

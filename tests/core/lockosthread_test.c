@@ -312,3 +312,79 @@ TEST(the_end_of_a_locked_g_frees_its_kernel_thread)
 	unlock(&sched.lock);
 	EXPECT(!wired());
 }
+
+/* ---- kernel threads that are changed for good ---- */
+
+enum { SET_TIMERSLACK = 29, GET_TIMERSLACK = 30, ODD_SLACK = 12345, SPOILERS = 300 };
+
+static ATOMIC(uint32_t) spoilt_twice, led;
+
+static long prctl_slack(long how, long ns)
+{
+	return arch_syscall6(__NR_prctl, how, ns, 0, 0, 0, 0);
+}
+
+static void spoil_and_end(void *arg)
+{
+	(void)arg;
+	if (prctl_slack(GET_TIMERSLACK, 0) == ODD_SLACK)
+		add_rlx(&spoilt_twice, 1);
+	lockosthread();
+	EXPECT_EQ(gspoil(), 0);
+	led += kernel_tid() == (int32_t)arch_syscall3(__NR_getpid, 0, 0, 0);
+	prctl_slack(SET_TIMERSLACK, ODD_SLACK);
+	gosched();
+	EXPECT_EQ(prctl_slack(GET_TIMERSLACK, 0), ODD_SLACK);
+	sleep_ns(20 * 1000);
+	EXPECT_EQ(prctl_slack(GET_TIMERSLACK, 0), ODD_SLACK);
+	group_done(&grp);
+}
+
+static void look_at_slack(void *arg)
+{
+	(void)arg;
+	if (prctl_slack(GET_TIMERSLACK, 0) == ODD_SLACK)
+		add_rlx(&spoilt_twice, 1);
+	group_done(&others);
+}
+
+static void spoil(int procs)
+{
+	start(procs);
+	if (!mthread_ends()) {
+		skipped("the kernel threads are the sanitizer's runtime's");
+		return;
+	}
+	for (int i = 0; i < SPOILERS / 3; i++) {
+		grp.left = 3;
+		others.left = 3;
+		for (int j = 0; j < 3; j++) {
+			go(spoil_and_end, NULL);
+			go(look_at_slack, NULL);
+		}
+		group_wait(&grp);
+		group_wait(&others);
+	}
+	EXPECT_EQ(ld_rlx(&spoilt_twice), 0);
+	EXPECT_EQ(ld_rlx(&led), 0);
+	int ms = 0;
+	for (struct m *mp = ld_acq(&sched.allm); mp; mp = mp->alllink)
+		ms++;
+	test_say("  %lld kernel threads' records for %lld that were spoilt", (long long)ms,
+		 (long long)SPOILERS);
+	/* Those of the ended are used again. */
+	EXPECT(ms < 30);
+	lock(&sched.lock);
+	EXPECT(sched.mcount <= ms);
+	unlock(&sched.lock);
+}
+
+TEST(a_kernel_thread_that_was_spoilt_serves_nobody_else_on_one_p)
+{
+	spoil(1);
+}
+
+TEST(a_kernel_thread_that_was_spoilt_serves_nobody_else_on_two_ps)
+{
+	spoil(2);
+}

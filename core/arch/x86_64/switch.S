@@ -144,7 +144,7 @@ arch_start:
 	.type	arch_clone, @function
 arch_clone:
 	.cfi_startproc
-	/* VM FS FILES SIGHAND THREAD SYSVSEM SETTLS PARENT_SETTID */
+	/* VM FS FILES SIGHAND THREAD SYSVSEM SETTLS PARENT_SETTID CHILD_CLEARTID */
 	movq	%rsi, %r9
 	movq	%rdx, %r11
 	movq	%rdi, %rsi
@@ -152,10 +152,10 @@ arch_clone:
 	subq	$16, %rsi
 	movq	%r9, (%rsi)
 	movq	%r11, 8(%rsi)
-	movl	$0x1d0f00, %edi
+	movl	$0x3d0f00, %edi
 	movq	%r8, %rdx
+	movq	%r8, %r10
 	movq	%rcx, %r8
-	xorl	%r10d, %r10d
 	movl	$56, %eax
 	syscall
 	testq	%rax, %rax
