@@ -57,6 +57,9 @@ bool on_altstack(const struct thread *t)
 	return t->altstack.ss_sp && at - lo < t->altstack.ss_size;
 }
 
+/* The kernel's least, where glibc's MINSIGSTKSZ grows with the cpu's state. */
+enum { LEAST_STACK = 2048 };
+
 /* The kernel's alternate stack is the M's: what the program sets is recorded. */
 EXPORT int sigaltstack(const stack_t *stack, stack_t *old)
 {
@@ -81,7 +84,7 @@ EXPORT int sigaltstack(const stack_t *stack, stack_t *old)
 		errno = EINVAL;
 		return -1;
 	}
-	if (!(stack->ss_flags & SS_DISABLE) && stack->ss_size < (size_t)MINSIGSTKSZ) {
+	if (!(stack->ss_flags & SS_DISABLE) && stack->ss_size < LEAST_STACK) {
 		errno = ENOMEM;
 		return -1;
 	}

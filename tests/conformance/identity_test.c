@@ -282,6 +282,25 @@ TEST(each_thread_has_its_alternate_stack)
 	EXPECT_EQ(handled.n, 180);
 }
 
+static void *takes_small_ones(void *arg)
+{
+	static char room[16384];
+	stack_t stack = { .ss_sp = room, .ss_size = sizeof(room) };
+
+	EXPECT_EQ(sigaltstack(&stack, NULL), 0);
+	/* The kernel's least, as <asm/signal.h> has it. */
+	stack.ss_size = 2048;
+	EXPECT_EQ(sigaltstack(&stack, NULL), 0);
+	stack.ss_size--;
+	FAILS(sigaltstack(&stack, NULL), ENOMEM);
+	return arg;
+}
+
+TEST(an_alternate_stack_may_be_as_small_as_the_kernel_lets_it)
+{
+	twice(takes_small_ones);
+}
+
 /* ---- one that is in a vfork ---- */
 
 static void *vforks(void *arg)
