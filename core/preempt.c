@@ -35,6 +35,8 @@ struct range {
 static struct range ranges[MAX_RANGES];
 static ATOMIC(int32_t) nranges;
 static bool enabled;
+/* Ms have signal stacks; the embedder's handlers come by them, too. */
+static const bool stacked = SAN_ASYNC_PREEMPT;
 
 static struct mutex pool_lock = MUTEX_INIT(RANK_LEAF);
 static struct sigsave *pool;
@@ -248,6 +250,16 @@ enum sigplace core_sigplace(void)
 	}
 }
 
+bool core_sigmove(int sig, const void *info, void *uc, uintptr_t alt, size_t size,
+		  void (*fn)(int, void *, void *))
+{
+	struct g *gp = getg();
+	struct m *mp = gp ? ld_rlx(&gp->m) : NULL;
+
+	return mp && (uintptr_t)uc - (uintptr_t)mp->sigstack < SIG_STACK &&
+	       arch_sigmove(sig, info, uc, alt, size, fn);
+}
+
 bool core_sigcall(const void *uc)
 {
 	return arch_sigcall(uc);
@@ -342,13 +354,13 @@ void preempt_minit(struct m *mp)
 {
 	struct sigstack stack = { mp->sigstack, 0, SIG_STACK };
 
-	if (enabled)
+	if (stacked)
 		arch_syscall3(__NR_sigaltstack, (long)&stack, 0, 0);
 }
 
 void preempt_rebind(struct m *mp, void *uc)
 {
-	if (enabled)
+	if (stacked)
 		arch_sigrebind(uc, mp->sigstack, SIG_STACK);
 }
 
@@ -358,9 +370,10 @@ void preempt_undo(void)
 	struct sigstack none = { NULL, SS_DISABLE_, 0 };
 	uint64_t act[4] = { 0, 0, 0, 0 };
 
+	if (stacked)
+		arch_syscall3(__NR_sigaltstack, (long)&none, 0, 0);
 	if (!enabled)
 		return;
-	arch_syscall3(__NR_sigaltstack, (long)&none, 0, 0);
 	arch_syscall4(__NR_rt_sigaction, SIG_PREEMPT, (long)act, 0, sizeof(act[3]));
 	st_rlx(&nranges, 0);
 }

@@ -3,6 +3,7 @@
 #define HEDDLE_PREEMPT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* preempt_deny: a G whose program counter is in [lo, hi) is not stopped by signal.
@@ -23,6 +24,15 @@ enum sigplace {
 
 /* core_sigplace: where did the signal find this kernel thread? */
 enum sigplace core_sigplace(void);
+
+/* core_sigmove: a handler with SA_ONSTACK goes on on the program's own stack: the kernel knows of
+ * none but the M's, where it must not sleep. True: it must return next, and fn(sig, info, uc) runs
+ * then, all signals blocked, as if delivered on the alternate stack at alt, of that size, or, if
+ * that is 0 or it runs there already, where the program was interrupted.
+ * Returns  false if the handler stands elsewhere, or the frame does not fit.
+ * Context  that handler, not in SIGPLACE_CORE. */
+bool core_sigmove(int sig, const void *info, void *uc, uintptr_t alt, size_t size,
+		  void (*fn)(int, void *, void *));
 
 /* core_sigtake: in SIGPLACE_CORE: the G, of the one that is left here and the one that is to
  * run here, that does not block sig; NULL if both do. It gets core_config.sigdue. */

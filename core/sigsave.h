@@ -42,6 +42,11 @@ void arch_sigregs(const void *uc, struct sigregs *to);
 uintptr_t arch_sigpc(const void *uc);
 uintptr_t arch_sigsp(const void *uc);
 
+/* arch_sigmove: core_sigmove, from whatever stack the handler stands on: the frame is copied, and
+ * what the copy was made of becomes the way to it. */
+bool arch_sigmove(int sig, const void *info, void *uc, uintptr_t alt, size_t size,
+		  void (*fn)(int, void *, void *));
+
 /* arch_sigmaskof: the signal mask that the kernel installs when that frame ends. */
 uint64_t arch_sigmaskof(const void *uc);
 

@@ -107,26 +107,6 @@ static void go_on(struct thread *t, const struct aside *a)
 	cancel_resume(t, (enum interruptible)a->interruptible);
 }
 
-struct handled {
-	int sig;
-	siginfo_t *info;
-	void *uc;
-};
-
-static void run_handled(void *arg)
-{
-	struct handled *h = arg;
-
-	run_handler(h->sig, h->info, h->uc);
-}
-
-void onstack(void *top, void (*fn)(void *), void *arg);
-
-static bool altstack_usable(const struct thread *t)
-{
-	return t->altstack.ss_sp && !(t->altstack.ss_flags & SS_DISABLE) && !on_altstack(t);
-}
-
 /* On a G, in the program's code or in an announced call. */
 static void handle(int sig, siginfo_t *info, ucontext_t *uc, bool call)
 {
@@ -137,13 +117,7 @@ static void handle(int sig, siginfo_t *info, ucontext_t *uc, bool call)
 
 	set_aside(t, &aside);
 	before = core_sigbegin(handler_mask(sig, uc));
-	/* Faults are on the M's own, which must not be left behind for another. */
-	if ((flags & SA_ONSTACK) && sig != SIGSEGV && sig != SIGBUS && altstack_usable(t)) {
-		struct handled h = { sig, info, uc };
-		onstack((char *)t->altstack.ss_sp + t->altstack.ss_size, run_handled, &h);
-	} else {
-		run_handler(sig, info, uc);
-	}
+	run_handler(sig, info, uc);
 	st_rlx(&t->handled, ld_rlx(&t->handled) + 1);
 	if (!(flags & SA_RESTART))
 		st_rlx(&t->stopped, ld_rlx(&t->stopped) + 1);
@@ -157,6 +131,21 @@ static void handle(int sig, siginfo_t *info, ucontext_t *uc, bool call)
 		gnotify_self();
 }
 
+static void on_signal(int sig, siginfo_t *info, void *uc);
+
+static void on_signal_moved(int sig, void *info, void *uc)
+{
+	on_signal(sig, info, uc);
+}
+
+/* With SA_ONSTACK: to where the program wants the handler, and its frame. */
+static bool move(const struct thread *t, int sig, const siginfo_t *info, void *uc)
+{
+	uintptr_t alt = (uintptr_t)t->altstack.ss_sp;
+
+	return core_sigmove(sig, info, uc, alt, alt ? t->altstack.ss_size : 0, on_signal_moved);
+}
+
 static void on_signal(int sig, siginfo_t *info, void *uc)
 {
 	enum sigplace place = core_sigplace();
@@ -166,6 +155,8 @@ static void on_signal(int sig, siginfo_t *info, void *uc)
 	struct g *gp;
 
 	if (place != SIGPLACE_CORE) {
+		if (t && move(t, sig, info, uc))
+			return;
 		if (marked && !(t && signal_claim(t, sig, info)))
 			return;
 		if (t) {
@@ -216,10 +207,6 @@ static void take_over(int sig, struct sigaction *act)
 	act->sa_flags &= (int)~SA_RESETHAND; /* take_handler */
 	/* handle() sets the program's. */
 	sigfillset(&act->sa_mask);
-	/* The alternate stack is the M's, which a handler that is put to sleep
-	 * cannot keep; only an overflown stack has no other way. */
-	if (sig != SIGSEGV && sig != SIGBUS)
-		act->sa_flags &= ~SA_ONSTACK;
 }
 
 /* Until there is a second thread the program's handlers are the kernel's business: masks of its

@@ -103,8 +103,15 @@ void thread_main_started(void)
 
 void thread_forked(void)
 {
+	stack_t alternate;
+
 	first = thread_self();
 	first->wired = false;
+	/* The kernel's is that of the M that forked. */
+	alternate = first->altstack;
+	if (!alternate.ss_sp)
+		alternate.ss_flags = SS_DISABLE;
+	real_table.sigaltstack(&alternate, NULL);
 	st_rlx(&nalive, 1);
 	st_rlx(&toreap, NULL);
 	signals_forked();

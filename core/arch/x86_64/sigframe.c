@@ -16,6 +16,7 @@ enum {
 	FP_LEGACY = 512,
 	COMEBACK_STACK = 4096,
 	PAGE = 4096,
+	RED_ZONE = 128,
 	EFLAGS_PLAIN = 0x202, /* no direction, no trap, no alignment check */
 	/* The kernel's ucontext ends with a mask of 64 bits, glibc's with one of 1024. */
 	UC_SIZE = offsetof(ucontext_t, uc_sigmask) + 8,
@@ -38,6 +39,12 @@ size_t arch_sigframe_size(void)
 	       ~(size_t)(PAGE - 1);
 }
 
+static void copy_words(uintptr_t to, const void *from, size_t n)
+{
+	for (size_t i = 0; i < n / 8; i++)
+		((uint64_t *)to)[i] = ((const uint64_t *)from)[i];
+}
+
 bool arch_sigsave(struct sigsave *save, const void *uc, struct gobuf *buf, void (*comeback)(void *))
 {
 	const ucontext_t *from = uc;
@@ -51,10 +58,8 @@ bool arch_sigsave(struct sigsave *save, const void *uc, struct gobuf *buf, void 
 
 	if (fpsize > save->size || top < (uintptr_t)(save + 1) + COMEBACK_STACK / 2)
 		return false;
-	for (size_t i = 0; i < UC_SIZE / 8; i++)
-		((uint64_t *)uc_at)[i] = ((const uint64_t *)uc)[i];
-	for (size_t i = 0; i < (fpsize + 7) / 8; i++)
-		((uint64_t *)fp_at)[i] = ((const uint64_t *)fp)[i];
+	copy_words(uc_at, uc, UC_SIZE);
+	copy_words(fp_at, fp, fpsize + 7);
 	if (fp)
 		((ucontext_t *)uc_at)->uc_mcontext.fpregs = (void *)fp_at;
 	save->uc = uc_at;
@@ -77,9 +82,44 @@ void arch_sigredirect(void *uc, const struct gobuf *buf)
 	regs[REG_EFL] = EFLAGS_PLAIN;
 }
 
+bool arch_sigmove(int sig, const void *info, void *at, uintptr_t alt, size_t size,
+		  void (*fn)(int, void *, void *))
+{
+	enum { INFO_SIZE = 128, ALIGNING = 128 };
+	ucontext_t *uc = at;
+	greg_t *regs = uc->uc_mcontext.gregs;
+	const void *fp = uc->uc_mcontext.fpregs;
+	size_t fpsize = fp ? fpstate_size(fp) : 0;
+	bool enters = arch_sigsp(at) - alt >= size;
+	uintptr_t hi = enters && size ? alt + size : arch_sigsp(at) - RED_ZONE;
+	uintptr_t fp_at = (hi - fpsize) & ~(uintptr_t)63;
+	uintptr_t info_at = fp_at - INFO_SIZE;
+	uintptr_t uc_at = (info_at - UC_SIZE) & ~(uintptr_t)15;
+	uintptr_t sp = uc_at - sizeof(uintptr_t);
+
+	if (enters && size && size < fpsize + INFO_SIZE + UC_SIZE + ALIGNING)
+		return false;
+	copy_words(fp_at, fp, fpsize);
+	copy_words(info_at, info, INFO_SIZE);
+	copy_words(uc_at, uc, UC_SIZE);
+	if (fp)
+		((ucontext_t *)uc_at)->uc_mcontext.fpregs = (void *)fp_at;
+	/* The return address: unwinders know the end of a handler by the code there. */
+	*(uintptr_t *)sp = ((const uintptr_t *)at)[-1];
+	regs[REG_RDI] = sig;
+	regs[REG_RSI] = (greg_t)info_at;
+	regs[REG_RDX] = (greg_t)uc_at;
+	regs[REG_RSP] = (greg_t)sp;
+	regs[REG_RIP] = (greg_t)fn;
+	regs[REG_EFL] = EFLAGS_PLAIN;
+	/* A handler begins with a fresh one. */
+	uc->uc_mcontext.fpregs = NULL;
+	*(uint64_t *)&uc->uc_sigmask = ~(uint64_t)0;
+	return true;
+}
+
 void arch_sigdivert(void *at, void (*fn)(void))
 {
-	enum { RED_ZONE = 128 };
 	ucontext_t *uc = at;
 	greg_t *regs = uc->uc_mcontext.gregs;
 	uintptr_t pc = arch_sigpc(uc);
