@@ -9,19 +9,22 @@
 #include "thread.h"
 #include "wire.h"
 
-static void wired(struct thread *t)
-{
-	t->wired = true;
-	*t->harvest.tidaddr = os_gettid();
-	arch_syscall3(SYS_set_robust_list, (long)t->harvest.robust, ROBUST_HEAD_BYTES, 0);
-}
-
 void thread_wire(struct thread *t)
 {
 	if (t->wired)
 		return;
 	lockosthread();
-	wired(t);
+	t->wired = true;
+}
+
+void thread_own_tid(struct thread *t)
+{
+	thread_wire(t);
+	if (t->owns)
+		return;
+	t->owns = true;
+	*t->harvest.tidaddr = os_gettid();
+	arch_syscall3(SYS_set_robust_list, (long)t->harvest.robust, ROBUST_HEAD_BYTES, 0);
 }
 
 void thread_wire_sig(struct thread *t)
@@ -29,7 +32,7 @@ void thread_wire_sig(struct thread *t)
 	if (t->wired)
 		return;
 	lockosthread_sig();
-	wired(t);
+	t->wired = true;
 }
 
 void thread_unwire(struct thread *t)
@@ -42,8 +45,10 @@ void thread_unwire(struct thread *t)
 
 	if (!t->wired)
 		return;
-	arch_syscall3(SYS_set_robust_list, (long)&none, ROBUST_HEAD_BYTES, 0);
+	if (t->owns)
+		arch_syscall3(SYS_set_robust_list, (long)&none, ROBUST_HEAD_BYTES, 0);
 	*t->harvest.tidaddr = t->tid;
+	t->owns = false;
 	t->wired = false;
 	policy_reset(t);
 	unlockosthread();
@@ -60,7 +65,7 @@ void wire_first(void)
 void wire_first_do(struct thread *t)
 {
 	if (first_owns)
-		thread_wire(t);
+		thread_own_tid(t);
 }
 
 EXPORT pid_t gettid(void)

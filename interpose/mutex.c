@@ -182,8 +182,8 @@ static int special(pthread_mutex_t *m, enum how how, clockid_t clock, const stru
 	if (needs_true_tid(m)) {
 		if (!t)
 			wire_first();
-		else if (!t->wired)
-			thread_wire(t);
+		else
+			thread_own_tid(t);
 	}
 
 	/* glibc's trylock keeps a robust one that is beyond recovery. */
@@ -205,7 +205,7 @@ static int special(pthread_mutex_t *m, enum how how, clockid_t clock, const stru
 
 /* ---- the calls ---- */
 
-/* A wired thread has got another tid, perhaps while it held this one. */
+/* One that owns its kernel thread's tid had another, perhaps while it locked this one. */
 static bool is_mine(const pthread_mutex_t *m, pid_t tid)
 {
 	struct thread *t;
@@ -213,7 +213,7 @@ static bool is_mine(const pthread_mutex_t *m, pid_t tid)
 	if (likely(ld_rlx(OWNER(m)) == tid))
 		return true;
 	t = thread_self();
-	return t && t->wired && ld_rlx(OWNER(m)) == t->tid;
+	return t && t->owns && ld_rlx(OWNER(m)) == t->tid;
 }
 
 /* What a kind does when its owner locks it again: -1: lock, as others. */

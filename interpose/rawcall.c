@@ -192,7 +192,7 @@ static bool thread_call(struct thread *t, long nr, long *a, long *r)
 		if (a[1] != ROBUST_HEAD_BYTES)
 			return false;
 		robust_set(t, (struct robust_list_head *)a[0]);
-		return !t->wired;
+		return !t->owns;
 	case SYS_set_tid_address:
 		*r = t->tid;
 		return true;

@@ -149,12 +149,12 @@ static int lock_it(pthread_rwlock_t *l, bool write, enum when when, clockid_t cl
 
 /* Other processes compare the tid of the writer with their own threads': ours are not
  * unique beyond the process, the kernel's are. */
-static void wire_writer(void)
+static void own_writer(void)
 {
 	struct thread *t = thread_self();
 
-	if (t && !t->wired)
-		thread_wire(t);
+	if (t)
+		thread_own_tid(t);
 }
 
 static int shared(pthread_rwlock_t *l, bool write, clockid_t clock, const struct timespec *until)
@@ -163,7 +163,7 @@ static int shared(pthread_rwlock_t *l, bool write, clockid_t clock, const struct
 	int r;
 
 	if (write)
-		wire_writer();
+		own_writer();
 	r = write ? real_table.pthread_rwlock_trywrlock(l) : real_table.pthread_rwlock_tryrdlock(l);
 
 	if (r != EBUSY && r != EAGAIN)
@@ -207,7 +207,7 @@ EXPORT int pthread_rwlock_trywrlock(pthread_rwlock_t *l)
 	if (!served())
 		return real_table.pthread_rwlock_trywrlock(l);
 	if (is_shared(l)) {
-		wire_writer();
+		own_writer();
 		return real_table.pthread_rwlock_trywrlock(l);
 	}
 	return lock_it(l, true, NOW, 0, NULL);

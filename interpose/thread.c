@@ -107,6 +107,7 @@ void thread_forked(void)
 
 	first = thread_self();
 	first->wired = false;
+	first->owns = false;
 	/* The kernel's is that of the M that forked. */
 	alternate = first->altstack;
 	if (!alternate.ss_sp)

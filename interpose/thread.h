@@ -84,7 +84,8 @@ struct thread {
 	ATOMIC(uint32_t) settled; /* its first wishes are fulfilled; futex word of its creator */
 	bool pinned; /* cpus is set, or is to be */
 	cpu_set_t cpus;
-	bool wired;
+	bool wired; /* to its kernel thread */
+	bool owns; /* glibc's tid for it is that one's */
 	stack_t altstack; /* as the program set it */
 	ATOMIC(uint64_t) signals; /* pending for it alone */
 	ATOMIC(uint32_t) queued[QUEUED_SIGNALS]; /* of real-time signals, how many */

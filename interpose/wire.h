@@ -6,11 +6,13 @@
 
 struct thread;
 
-/* thread_wire: the calling thread stays on its kernel thread from here on, whose tid and
- * robust list are its own. thread_wire_sig: the same for wishes_do in a handler.
- * thread_unwire: before it ends. */
+/* thread_wire: the calling thread stays on its kernel thread from here on. thread_wire_sig: the
+ * same for wishes_do in a handler. thread_own_tid: and that one's tid is what glibc knows it by,
+ * and its robust list the kernel. Not before an object asks for it: the loader's lock, which is
+ * held while a library begins, bears the tid that the thread had. thread_unwire: before it ends. */
 void thread_wire(struct thread *t);
 void thread_wire_sig(struct thread *t);
+void thread_own_tid(struct thread *t);
 void thread_unwire(struct thread *t);
 
 /* wire_first: the program's only thread, before there is a second, may own what the kernel knows it

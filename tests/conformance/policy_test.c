@@ -2,6 +2,7 @@
  * same holds natively. */
 #include "threads.h"
 
+#include <link.h>
 #include <semaphore.h>
 #include <sys/syscall.h>
 
@@ -159,4 +160,32 @@ TEST(another_thread_gets_its_policy_and_errors_are_told)
 	EXPECT_EQ(got.sched_priority, 0);
 	sem_post(&go);
 	EXPECT_EQ(pthread_join(t, NULL), 0);
+}
+
+/* ---- under a lock of the loader's ---- */
+
+static int binds_itself(struct dl_phdr_info *info, size_t size, void *only)
+{
+	(void)info;
+	(void)size;
+	EXPECT_EQ(sched_setaffinity(0, sizeof(cpu_set_t), only), 0);
+	return 1;
+}
+
+static void *binds_itself_there(void *only)
+{
+	EXPECT_EQ(dl_iterate_phdr(binds_itself, only), 1);
+	runs_bound(only);
+	return NULL;
+}
+
+/* The lock is a recursive one, and let go by nobody but its owner. */
+TEST(who_binds_itself_under_a_lock_of_the_loader_s_lets_go_of_it)
+{
+	cpu_set_t only;
+
+	last_cpu(&only);
+	for (int i = 0; i < 3; i++)
+		on_thread(binds_itself_there, &only);
+	binds_itself_there(&only);
 }
