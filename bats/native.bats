@@ -35,6 +35,23 @@ C
 	[ "${lines[1]}" = 5 ]
 }
 
+@test "Go's runtime is left alone" {
+	# As its linker notes a build.
+	cat >"$work/note.s" <<'S'
+	.section .note.go.buildid, "a", @note
+	.p2align 2
+	.long 4, 8, 4
+	.ascii "Go\0\0"
+	.ascii "heddle/1"
+	.section .note.GNU-stack, "", @progbits
+S
+	gcc -pthread "$work/p.c" "$work/note.s" -o "$work/go"
+	run env LD_PRELOAD="$heddle" "$work/go"
+	[ "$status" -eq 0 ]
+	[ "${lines[0]}" = "heddle: runs natively: Go's runtime is present" ]
+	[ "${lines[1]}" = 5 ]
+}
+
 @test "a junk value is named in one line and ignored" {
 	run env HEDDLE_SEED=soup HEDDLE_PREEMPT=maybe LD_PRELOAD="$heddle" "$work/p"
 	[ "$status" -eq 0 ]

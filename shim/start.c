@@ -16,6 +16,7 @@
 #include "os.h"
 #include "preempt.h"
 #include "real.h"
+#include "runtimes.h"
 #include "signals.h"
 #include "stack.h"
 #include "text.h"
@@ -41,32 +42,6 @@ static void run_natively(const char *why, int error)
 	text_write2(&t);
 }
 
-/* Runtimes that cannot share a process with us. Weak: the loader fills in those that are
- * there; a lookup that fails would call a malloc that may not be ready. */
-#define RUNTIME(name) extern void name(void) __attribute__((weak, visibility("default")))
-RUNTIME(__tsan_init);
-RUNTIME(__asan_init);
-RUNTIME(__msan_init);
-RUNTIME(__lsan_init);
-
-static const char *sanitizer(void)
-{
-	const struct {
-		void (*there)(void);
-		const char *why;
-	} runtimes[] = {
-		{ __tsan_init, "ThreadSanitizer's runtime is present" },
-		{ __asan_init, "AddressSanitizer's runtime is present" },
-		{ __msan_init, "MemorySanitizer's runtime is present" },
-		{ __lsan_init, "LeakSanitizer's runtime is present" },
-	};
-
-	for (size_t i = 0; i < sizeof(runtimes) / sizeof(*runtimes); i++)
-		if (runtimes[i].there)
-			return runtimes[i].why;
-	return NULL;
-}
-
 static bool old_glibc(void)
 {
 	int major = atoi(gnu_get_libc_version()), minor = atoi(gnu_get_libc_version() + 2);
@@ -81,7 +56,7 @@ static void boot(void)
 	if (heddle_mode != UNBOOTED)
 		return;
 	config_read(environ);
-	why = sanitizer();
+	why = runtime_refused();
 	/* The lookups below may call the program's malloc, and that may lock a mutex: which
 	 * needs nothing but the tid. A sanitizer's runtime may call us before it is ready. */
 	heddle_mode = why || config.off ? NATIVE : SERVING;

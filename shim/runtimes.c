@@ -1,0 +1,74 @@
+/* Runtimes in the program that heddle cannot serve. A sanitizer's puts itself before the same
+ * calls. Go's makes its own system calls, and knows each of its threads by what the kernel keeps of
+ * a kernel thread: its tid, its signal stack, its futex waits. */
+#include "runtimes.h"
+
+#include <link.h>
+#include <stddef.h>
+#include <string.h>
+
+/* Weak: the loader fills in those that are there; a lookup that fails would call a malloc that may
+ * not be ready. */
+#define RUNTIME(name) extern void name(void) __attribute__((weak, visibility("default")))
+RUNTIME(__tsan_init);
+RUNTIME(__asan_init);
+RUNTIME(__msan_init);
+RUNTIME(__lsan_init);
+
+static const char *sanitizer(void)
+{
+	const struct {
+		void (*there)(void);
+		const char *why;
+	} runtimes[] = {
+		{ __tsan_init, "ThreadSanitizer's runtime is present" },
+		{ __asan_init, "AddressSanitizer's runtime is present" },
+		{ __msan_init, "MemorySanitizer's runtime is present" },
+		{ __lsan_init, "LeakSanitizer's runtime is present" },
+	};
+
+	for (size_t i = 0; i < sizeof(runtimes) / sizeof(*runtimes); i++)
+		if (runtimes[i].there)
+			return runtimes[i].why;
+	return NULL;
+}
+
+/* Its linker notes a build in each object that holds the runtime. */
+static bool noted(uintptr_t at, uintptr_t end)
+{
+	static const char name[] = "Go\0";
+	enum { BUILD_ID = 4, ALIGN = 3 };
+
+	while (at + sizeof(ElfW(Nhdr)) + sizeof(name) <= end) {
+		const ElfW(Nhdr) *note = (const ElfW(Nhdr) *)at;
+		if (note->n_type == BUILD_ID && note->n_namesz == sizeof(name) &&
+		    memcmp(note + 1, name, sizeof(name)) == 0)
+			return true;
+		at += sizeof(*note) + ((note->n_namesz + ALIGN) & ~(uintptr_t)ALIGN) +
+		      ((note->n_descsz + ALIGN) & ~(uintptr_t)ALIGN);
+	}
+	return false;
+}
+
+static int holds_go(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	(void)size;
+	(void)arg;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
+		uintptr_t at = info->dlpi_addr + ph->p_vaddr;
+		/* Others are aligned in another way. */
+		if (ph->p_type == PT_NOTE && ph->p_align <= 4 && noted(at, at + ph->p_memsz))
+			return 1;
+	}
+	return 0;
+}
+
+const char *runtime_refused(void)
+{
+	const char *why = sanitizer();
+
+	if (!why && dl_iterate_phdr(holds_go, NULL) != 0)
+		why = "Go's runtime is present";
+	return why;
+}
