@@ -5,7 +5,7 @@
 #include "sched.h"
 #include "trace.h"
 
-enum { ENOMEM_ = 12 };
+enum { EAGAIN_ = 11, ENOMEM_ = 12 };
 
 void mput_locked(struct m *mp)
 {
@@ -322,6 +322,16 @@ int gspoil(void)
 		leave(mp, gp, POST_PREEMPT, NULL, NULL);
 	unpin(gp);
 	return r;
+}
+
+int gspoil_sig(void)
+{
+	struct m *mp = ld_rlx(&getg()->m);
+
+	if (mp->leader)
+		return -EAGAIN_;
+	mp->spoilt = mthread_ends();
+	return 0;
 }
 
 void mend(struct m *mp)

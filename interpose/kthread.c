@@ -1,8 +1,10 @@
 /* What the kernel keeps of a thread: its tid, its name; and the wiring of a G to its kernel
  * thread, for what only the kernel can do. Next: policy.c. */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include "os.h"
 #include "syscall.h"
@@ -35,6 +37,23 @@ void thread_wire_sig(struct thread *t)
 	t->wired = true;
 }
 
+void thread_spoil(struct thread *t)
+{
+	thread_wire(t);
+	/* One that owns its tid may have locked something by it, and cannot have another. */
+	if (t->main || t->spoilt || (t->owns && os_gettid() == getpid()))
+		return;
+	policy_reset(t);
+	t->spoilt = gspoil() == 0;
+	policy_again(t);
+}
+
+void thread_spoil_sig(struct thread *t)
+{
+	if (!t->main && !t->spoilt)
+		t->spoilt = gspoil_sig() == 0;
+}
+
 void thread_unwire(struct thread *t)
 {
 	static struct {
@@ -50,6 +69,10 @@ void thread_unwire(struct thread *t)
 	*t->harvest.tidaddr = t->tid;
 	t->owns = false;
 	t->wired = false;
+	if (t->spoilt) {
+		t->spoilt = false;
+		return;
+	}
 	policy_reset(t);
 	unlockosthread();
 }
@@ -77,14 +100,47 @@ EXPORT pid_t gettid(void)
 
 /* ---- names ---- */
 
+/* The name of the process: its first kernel thread's, on which the first thread need not be. */
+static const char leader_comm[] = "/proc/self/comm";
+
+static int name_process(const char *name)
+{
+	long fd, r;
+
+	entersyscall();
+	fd = r = arch_syscall4(SYS_openat, AT_FDCWD, (long)leader_comm, O_WRONLY | O_CLOEXEC, 0);
+	if (fd >= 0) {
+		r = arch_syscall3(SYS_write, fd, (long)name, (long)strlen(name));
+		arch_syscall3(SYS_close, fd, 0, 0);
+	}
+	exitsyscall();
+	return r < 0 ? (int)-r : 0;
+}
+
+static int process_name(char name[NAME_LEN])
+{
+	long n;
+
+	entersyscall();
+	n = os_readfile(leader_comm, name, NAME_LEN);
+	exitsyscall();
+	if (n <= 0)
+		return (int)-n;
+	/* It ends with a newline. */
+	name[n - 1] = 0;
+	return 0;
+}
+
 EXPORT int pthread_setname_np(pthread_t thread, const char *name)
 {
 	struct thread *t = served() ? thread_of(thread) : NULL;
 
-	if (!t || t->main)
+	if (!t)
 		return real_table.pthread_setname_np(thread, name);
 	if (strlen(name) >= NAME_LEN)
 		return ERANGE;
+	if (t->main)
+		return name_process(name);
 	strcpy(t->name, name);
 	t->named = true;
 	return 0;
@@ -94,13 +150,13 @@ EXPORT int pthread_getname_np(pthread_t thread, char *name, size_t len)
 {
 	struct thread *t = served() ? thread_of(thread) : NULL;
 
-	if (!t || t->main)
+	if (!t)
 		return real_table.pthread_getname_np(thread, name, len);
 	if (len < NAME_LEN)
 		return ERANGE;
-	/* As the kernel has it, a thread begins with the name of the process. */
+	/* As the kernel has it, a thread begins with the name of its creator. */
 	if (!t->named)
-		return real_table.pthread_getname_np(thread_first()->harvest.thread, name, len);
+		return process_name(name);
 	strcpy(name, t->name);
 	return 0;
 }

@@ -3,7 +3,9 @@
  * kernel's answer, and is a wish that the other fulfils as soon as it runs. */
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include "core.h"
 #include "futex.h"
@@ -11,6 +13,9 @@
 #include "syscall.h"
 #include "thread.h"
 #include "wire.h"
+
+/* As the kernel tells it: 40 to 1. */
+enum { NICE_ZERO = 20, NICE_MOST = 19, NICE_LEAST = -20 };
 
 /* The record that a tid means, NULL if it is none of ours; *self: it is the caller's. */
 static struct thread *by_tid(pid_t tid, bool *self)
@@ -111,8 +116,13 @@ static int wish_cpus(struct thread *t, const cpu_set_t *cpus)
 	return (int)-r;
 }
 
+static long kernel_nice(int nice)
+{
+	return arch_syscall3(SYS_setpriority, PRIO_PROCESS, 0, nice);
+}
+
 /* Of the kernel threads: what the program began with. */
-static int usual_policy, usual_priority;
+static int usual_policy, usual_priority, usual_nice;
 static cpu_set_t usual_cpus;
 
 void policy_reset(struct thread *t)
@@ -121,6 +131,19 @@ void policy_reset(struct thread *t)
 		kernel_cpus(0, &usual_cpus);
 	if (t->policy != usual_policy || t->priority != usual_priority)
 		kernel_policy(0, usual_policy, usual_priority);
+	if (t->niced)
+		kernel_nice(usual_nice);
+}
+
+/* What it may be given again it had already. */
+void policy_again(struct thread *t)
+{
+	if (t->pinned)
+		kernel_cpus(0, &t->cpus);
+	if (t->policy != usual_policy || t->priority != usual_priority)
+		kernel_policy(0, t->policy, t->priority);
+	if (t->niced)
+		kernel_nice(t->nice);
 }
 
 void policy_init(struct thread *t)
@@ -131,10 +154,12 @@ void policy_init(struct thread *t)
 	arch_syscall3(SYS_sched_getaffinity, 0, sizeof(usual_cpus), (long)&usual_cpus);
 	if (real_table.sched_getparam(0, &param) == 0)
 		t->priority = usual_priority = param.sched_priority;
+	usual_nice = NICE_ZERO - (int)arch_syscall3(SYS_getpriority, PRIO_PROCESS, 0, 0);
 }
 
 int wishes_try(struct thread *t, int policy, int priority, const cpu_set_t *cpus)
 {
+	struct thread *creator = thread_self();
 	int r = 0;
 
 	t->policy = usual_policy;
@@ -146,6 +171,11 @@ int wishes_try(struct thread *t, int policy, int priority, const cpu_set_t *cpus
 		r = wish_policy(t, policy, priority);
 	if (r == 0 && cpus)
 		r = wish_cpus(t, cpus);
+	t->niced = creator && creator->niced;
+	if (t->niced) {
+		t->nice = creator->nice;
+		or_sc(&t->wishes, WISH_NICE);
+	}
 	st_rlx(&t->settled, ld_rlx(&t->wishes) == 0);
 	return r;
 }
@@ -175,6 +205,13 @@ void wishes_do(struct thread *t, const void *uc)
 		thread_wire_sig(t);
 	else
 		thread_wire(t);
+	if (wishes & WISH_NICE) {
+		if (uc)
+			thread_spoil_sig(t);
+		else
+			thread_spoil(t);
+		kernel_nice(t->nice);
+	}
 	if (wishes & WISH_CPUS)
 		kernel_cpus(0, &t->cpus);
 	if (wishes & WISH_POLICY)
@@ -350,4 +387,90 @@ EXPORT int sched_getaffinity(pid_t tid, size_t n, cpu_set_t *set)
 
 	by_tid(tid, &self);
 	return real_table.sched_getaffinity(self ? 0 : tid, n, set);
+}
+
+/* ---- nice ---- */
+
+/* May it be set to that by this process? */
+static bool may_be(const struct thread *t, int nice)
+{
+	struct rlimit limit;
+
+	return nice >= (t->niced ? t->nice : usual_nice) || geteuid() == 0 ||
+	       (getrlimit(RLIMIT_NICE, &limit) == 0 &&
+		(rlim_t)(NICE_ZERO - nice) <= limit.rlim_cur);
+}
+
+static int set_nice(struct thread *t, int nice)
+{
+	long r;
+
+	if (nice == (t->niced ? t->nice : usual_nice))
+		return 0;
+	if (!may_be(t, nice))
+		return EACCES;
+	if (t != thread_self()) {
+		t->nice = nice;
+		t->niced = true;
+		or_sc(&t->wishes, WISH_NICE);
+		gnotify_now(t->gp);
+		return 0;
+	}
+	thread_spoil(t);
+	r = kernel_nice(nice);
+	if (r == 0) {
+		t->nice = nice;
+		t->niced = true;
+	}
+	return (int)-r;
+}
+
+static struct thread *by_priority(__priority_which_t which, id_t who)
+{
+	bool self;
+	struct thread *t;
+
+	if (which != PRIO_PROCESS)
+		return NULL;
+	t = by_tid((pid_t)who, &self);
+	return self ? t : thread_by_tid((pid_t)who);
+}
+
+EXPORT int setpriority(__priority_which_t which, id_t who, int nice)
+{
+	struct thread *t = served() ? by_priority(which, who) : NULL;
+
+	if (!t)
+		return real_table.setpriority(which, who, nice);
+	nice = nice > NICE_MOST ? NICE_MOST : nice < NICE_LEAST ? NICE_LEAST : nice;
+	return errno_of(set_nice(t, nice));
+}
+
+EXPORT int getpriority(__priority_which_t which, id_t who)
+{
+	struct thread *t = served() ? by_priority(which, who) : NULL;
+
+	if (!t)
+		return real_table.getpriority(which, who);
+	if (t->niced)
+		return t->nice;
+	/* Somebody may have changed it from without. */
+	return thread_first()->niced ? usual_nice
+				     : real_table.getpriority(PRIO_PROCESS, (id_t)getpid());
+}
+
+EXPORT int nice(int more)
+{
+	int now, error = errno;
+
+	if (!served() || !thread_self())
+		return real_table.nice(more);
+	now = getpriority(PRIO_PROCESS, 0) + more;
+	if (setpriority(PRIO_PROCESS, 0, now) != 0) {
+		if (errno == EACCES)
+			errno = EPERM;
+		return -1;
+	}
+	errno = error;
+	return getpriority(PRIO_PROCESS, 0);
 }

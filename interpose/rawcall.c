@@ -216,13 +216,12 @@ static bool thread_call(struct thread *t, long nr, long *a, long *r)
 	case SYS_unshare:
 	case SYS_setns:
 	case SYS_seccomp:
-	case SYS_personality:
 	case SYS_ioprio_set:
 	case SYS_set_mempolicy:
 	case SYS_landlock_restrict_self:
 	case SYS_keyctl:
 		/* The kernel means a kernel thread. */
-		thread_wire(t);
+		thread_spoil(t);
 		return false;
 	case SYS_io_uring_setup:
 		*r = ring_setup(t, a);
@@ -358,7 +357,8 @@ static bool signal_call(long nr, const long *a, long *r)
 
 static bool function_call(long nr, const long *a, long *r)
 {
-	return waiting_call(nr, a, r) || number_call(nr, a, r) || signal_call(nr, a, r);
+	return waiting_call(nr, a, r) || number_call(nr, a, r) || signal_call(nr, a, r) ||
+	       state_call(nr, a, r);
 }
 
 /* The functions are points of cancellation, and syscall() is not, but for an asynchronous one. A

@@ -108,6 +108,7 @@ void thread_forked(void)
 	first = thread_self();
 	first->wired = false;
 	first->owns = false;
+	first->spoilt = false;
 	/* The kernel's is that of the M that forked. */
 	alternate = first->altstack;
 	if (!alternate.ss_sp)
@@ -381,7 +382,7 @@ static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 		  int (*c11fn)(void *), void *arg)
 {
 	struct request req = { .mask = gmask() };
-	struct thread *t;
+	struct thread *t, *self = thread_self();
 	cpu_set_t cpus;
 	bool wishes;
 	int r;
@@ -404,7 +405,9 @@ static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 	/* Of the usual size all is shown that there is, down to the guard. */
 	t->size = !attr && ld_rlx(&defaults_set) ? req.size : 0;
 	t->explicit = req.explicit;
-	t->named = false;
+	t->named = self && self->named;
+	if (t->named)
+		strcpy(t->name, self->name);
 	st_rlx(&t->joins, NULL);
 	st_rlx(&t->cancel, 0);
 	st_rlx(&t->interruptible, NO_WAIT);

@@ -50,6 +50,7 @@ enum interruptible {
 enum wish {
 	WISH_POLICY = 1,
 	WISH_CPUS = 2,
+	WISH_NICE = 4,
 };
 
 enum { NAME_LEN = 16, ROBUST_HEAD_BYTES = 24, QUEUED_SIGNALS = 31 };
@@ -84,7 +85,10 @@ struct thread {
 	ATOMIC(uint32_t) settled; /* its first wishes are fulfilled; futex word of its creator */
 	bool pinned; /* cpus is set, or is to be */
 	cpu_set_t cpus;
+	bool niced; /* nice is set, or is to be */
+	int nice;
 	bool wired; /* to its kernel thread */
+	bool spoilt; /* that ends with it */
 	bool owns; /* glibc's tid for it is that one's */
 	stack_t altstack; /* as the program set it */
 	ATOMIC(uint64_t) signals; /* pending for it alone */
@@ -128,6 +132,9 @@ static inline struct thread *thread_of(pthread_t t)
 	struct g *gp = heddle_started() && t ? gof((uintptr_t)t) : NULL;
 	return gp ? ghost_of(gp) : NULL;
 }
+
+/* thread_by_tid: of one that gettid named; NULL if it is none of ours, or has ended. In tids.c. */
+struct thread *thread_by_tid(pid_t tid);
 
 /* thread_main_init: the record of the program's first thread, which is to become a G.
  * thread_main_started: now it is one. */

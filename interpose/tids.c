@@ -12,7 +12,7 @@
 #include "thread.h"
 #include "wire.h"
 
-static struct thread *thread_by_tid(pid_t tid)
+struct thread *thread_by_tid(pid_t tid)
 {
 	if (!served() || !thread_self())
 		return NULL;
@@ -85,7 +85,7 @@ EXPORT int timer_create(clockid_t clock, struct sigevent *event, timer_t *timer)
 	    event->_sigev_un._tid != t->tid)
 		return real_table.timer_create(clock, event, timer);
 	mine = *event;
-	thread_wire(t);
+	thread_spoil(t);
 	mine._sigev_un._tid = os_gettid();
 	return real_table.timer_create(clock, &mine, timer);
 }

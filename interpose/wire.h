@@ -3,15 +3,20 @@
 #define HEDDLE_WIRE_H
 
 #include <sched.h>
+#include <stdbool.h>
 
 struct thread;
 
 /* thread_wire: the calling thread stays on its kernel thread from here on. thread_wire_sig: the
  * same for wishes_do in a handler. thread_own_tid: and that one's tid is what glibc knows it by,
  * and its robust list the kernel. Not before an object asks for it: the loader's lock, which is
- * held while a library begins, bears the tid that the thread had. thread_unwire: before it ends. */
+ * held while a library begins, bears the tid that the thread had. thread_unwire: before it ends.
+ * thread_spoil: it is about to change its kernel thread in what cannot be taken back, which so is
+ * to end with it; the first thread's does not. thread_spoil_sig: after thread_wire_sig. */
 void thread_wire(struct thread *t);
 void thread_wire_sig(struct thread *t);
+void thread_spoil(struct thread *t);
+void thread_spoil_sig(struct thread *t);
 void thread_own_tid(struct thread *t);
 void thread_unwire(struct thread *t);
 
@@ -19,6 +24,10 @@ void thread_unwire(struct thread *t);
  * by: it is to be wired from the start. wire_first_do: at the start. */
 void wire_first(void);
 void wire_first_do(struct thread *t);
+
+/* state_call: the system call nr by the function of that name, which answers as syscall() does, if
+ * it is one of kstate.c's, or of priorities; else false. */
+bool state_call(long nr, const long *a, long *r);
 
 /* ---- policy.c ---- */
 
@@ -34,7 +43,9 @@ void wishes_first(struct thread *t);
 void wishes_await(struct thread *t);
 void policy_init(struct thread *t);
 
-/* policy_reset: on t's kernel thread, which is to serve others: as it was before t had wishes. */
+/* policy_reset: on t's kernel thread, which is to serve others: as it was before t had wishes.
+ * policy_again: on another one, which is to be as that one was. */
 void policy_reset(struct thread *t);
+void policy_again(struct thread *t);
 
 #endif

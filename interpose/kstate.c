@@ -1,0 +1,169 @@
+/* What the kernel keeps of a kernel thread, and cannot be made to forget: a thread that changes it
+ * for itself takes its kernel thread along when it ends. Calls for the whole process pass. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/personality.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "io.h"
+#include "os.h"
+#include "syscall.h"
+#include "thread.h"
+#include "wire.h"
+
+static void spoil(void)
+{
+	struct thread *t = thread_self();
+
+	if (t)
+		thread_spoil(t);
+}
+
+EXPORT int unshare(int flags)
+{
+	if (served())
+		spoil();
+	return real_table.unshare(flags);
+}
+
+EXPORT int setns(int fd, int type)
+{
+	if (served())
+		spoil();
+	return real_table.setns(fd, type);
+}
+
+EXPORT int setfsuid(uid_t u)
+{
+	/* It answers with what it was. */
+	if (served() && real_table.setfsuid((uid_t)-1) != (int)u)
+		spoil();
+	return real_table.setfsuid(u);
+}
+
+EXPORT int setfsgid(gid_t g)
+{
+	if (served() && real_table.setfsgid((gid_t)-1) != (int)g)
+		spoil();
+	return real_table.setfsgid(g);
+}
+
+EXPORT int capset(void *header, const void *data)
+{
+	if (served())
+		spoil();
+	return real_table.capset(header, data);
+}
+
+EXPORT int personality(unsigned long persona)
+{
+	enum { ASKS = 0xffffffff };
+
+	if (served() && persona != ASKS)
+		spoil();
+	return real_table.personality(persona);
+}
+
+/* ---- prctl ---- */
+
+/* Of one kernel thread, and for it alone. */
+static bool spoils(int option)
+{
+	switch (option) {
+	case PR_SET_KEEPCAPS:
+	case PR_SET_SECUREBITS:
+	case PR_CAPBSET_DROP:
+	case PR_CAP_AMBIENT:
+	case PR_SET_NO_NEW_PRIVS:
+	case PR_SET_SECCOMP:
+	case PR_SET_TIMERSLACK:
+	case PR_SET_TSC:
+	case PR_MCE_KILL:
+	case PR_SET_SPECULATION_CTRL:
+	case PR_SET_SYSCALL_USER_DISPATCH:
+	case PR_SCHED_CORE:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* The kernel's answer to that option on a kernel thread of that name (NULL: whatever it has);
+ * after: its name then. */
+static long ask_as(const char *as, int option, unsigned long name, char after[NAME_LEN])
+{
+	char before[NAME_LEN];
+	long r;
+
+	entersyscall();
+	arch_syscall3(SYS_prctl, PR_GET_NAME, (long)before, 0);
+	if (as)
+		arch_syscall3(SYS_prctl, PR_SET_NAME, (long)as, 0);
+	r = arch_syscall3(SYS_prctl, option, (long)name, 0);
+	arch_syscall3(SYS_prctl, PR_GET_NAME, (long)after, 0);
+	arch_syscall3(SYS_prctl, PR_SET_NAME, (long)before, 0);
+	exitsyscall();
+	return r;
+}
+
+static long name_call(int option, unsigned long name)
+{
+	char own[NAME_LEN], after[NAME_LEN];
+	long r;
+
+	if (option == PR_GET_NAME) {
+		r = -pthread_getname_np(pthread_self(), own, sizeof(own));
+		return r < 0 ? r : ask_as(own, option, name, after);
+	}
+	r = ask_as(NULL, option, name, after);
+	return r < 0 ? r : -pthread_setname_np(pthread_self(), after);
+}
+
+EXPORT int prctl(int option, ...)
+{
+	struct thread *t = served() ? thread_self() : NULL;
+	unsigned long a[4];
+	va_list args;
+
+	va_start(args, option);
+	for (int i = 0; i < 4; i++)
+		a[i] = va_arg(args, unsigned long);
+	va_end(args);
+	if (t && (option == PR_SET_NAME || option == PR_GET_NAME))
+		return (int)io_answer(name_call(option, a[0]));
+	if (t && spoils(option))
+		thread_spoil(t);
+	return (int)io_answer(arch_syscall6(SYS_prctl, option, (long)a[0], (long)a[1], (long)a[2],
+					    (long)a[3], 0));
+}
+
+bool state_call(long nr, const long *a, long *r)
+{
+	/* The kernel tells no negative numbers. */
+	enum { NICE_ZERO = 20 };
+
+	switch (nr) {
+	case SYS_prctl:
+		*r = prctl((int)a[0], a[1], a[2], a[3], a[4]);
+		return true;
+	case SYS_personality:
+		*r = personality((unsigned long)a[0]);
+		return true;
+	case SYS_setpriority:
+		*r = setpriority((__priority_which_t)a[0], (id_t)a[1], (int)a[2]);
+		return true;
+	case SYS_getpriority:
+		errno = 0;
+		*r = getpriority((__priority_which_t)a[0], (id_t)a[1]);
+		if (*r != -1 || errno == 0)
+			*r = NICE_ZERO - *r;
+		return true;
+	default:
+		return false;
+	}
+}

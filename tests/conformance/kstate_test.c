@@ -1,0 +1,315 @@
+/* What the kernel keeps for one thread alone: niceness, its name, timer slack, its own directory,
+ * privileges it gave up. It follows its thread, no other gets it, and what is asked of
+ * /proc/thread-self is the kernel's opinion. */
+#include "event.h"
+#include "threads.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/fsuid.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+enum { MANY = 20, NICER = 7 };
+
+/* The field of that number in /proc/thread-self/stat, counted as proc(5) does. */
+static long stat_field(int field)
+{
+	char text[512], *at;
+	int fd = open("/proc/thread-self/stat", O_RDONLY);
+	ssize_t n = read(fd, text, sizeof(text) - 1);
+
+	EXPECT(n > 0);
+	close(fd);
+	text[n] = 0;
+	at = strrchr(text, ')') + 2;
+	for (int i = 3; i < field; i++)
+		at = strchr(at, ' ') + 1;
+	return atol(at);
+}
+
+static long kernels_nice(void)
+{
+	return stat_field(19);
+}
+
+/* All that may carry a thread to another kernel thread. */
+static void wander(void)
+{
+	for (int i = 0; i < 10; i++) {
+		sched_yield();
+		usleep(100);
+	}
+}
+
+/* ---- niceness ---- */
+
+static void is_nice(int n)
+{
+	errno = 0;
+	EXPECT_EQ(getpriority(PRIO_PROCESS, 0), n);
+	EXPECT_EQ(getpriority(PRIO_PROCESS, (id_t)gettid()), n);
+	EXPECT_EQ(syscall(SYS_getpriority, PRIO_PROCESS, 0), 20 - n);
+	EXPECT_EQ(kernels_nice(), n);
+}
+
+static void *is_not_nice(void *arg)
+{
+	is_nice(0);
+	wander();
+	is_nice(0);
+	return arg;
+}
+
+static void *is_nice_by_birth(void *arg)
+{
+	is_nice(NICER);
+	wander();
+	is_nice(NICER);
+	return arg;
+}
+
+static void *becomes_nice(void *arg)
+{
+	pthread_t t;
+
+	EXPECT_EQ(nice(3), 3);
+	is_nice(3);
+	wander();
+	is_nice(3);
+	EXPECT_EQ(setpriority(PRIO_PROCESS, 0, NICER), 0);
+	wander();
+	is_nice(NICER);
+	EXPECT_EQ(pthread_create(&t, NULL, is_nice_by_birth, NULL), 0);
+	EXPECT_EQ(pthread_join(t, NULL), 0);
+	return arg;
+}
+
+TEST(a_nice_thread_is_nice_alone)
+{
+	for (int i = 0; i < 3; i++) {
+		pthread_t t[MANY], other[MANY];
+		start(t, MANY, becomes_nice, NULL);
+		start(other, MANY, is_not_nice, NULL);
+		join(t, MANY);
+		join(other, MANY);
+		is_nice(0);
+		run(MANY, is_not_nice, NULL);
+	}
+}
+
+static _Atomic pid_t named_tid;
+static struct event told, done;
+
+static void *is_made_nice(void *arg)
+{
+	named_tid = gettid();
+	tick(&told);
+	await(&done, 1);
+	wander();
+	is_nice(NICER);
+	return arg;
+}
+
+TEST(a_thread_is_made_nice_by_its_number)
+{
+	pthread_t t;
+
+	EXPECT_EQ(pthread_create(&t, NULL, is_made_nice, NULL), 0);
+	await(&told, 1);
+	EXPECT_EQ(getpriority(PRIO_PROCESS, (id_t)named_tid), 0);
+	EXPECT_EQ(setpriority(PRIO_PROCESS, (id_t)named_tid, NICER), 0);
+	EXPECT_EQ(getpriority(PRIO_PROCESS, (id_t)named_tid), NICER);
+	tick(&done);
+	EXPECT_EQ(pthread_join(t, NULL), 0);
+	is_nice(0);
+	run(MANY, is_not_nice, NULL);
+	FAILS(setpriority(PRIO_PROCESS, (id_t)named_tid, NICER), ESRCH);
+}
+
+static void *is_nice_as_its_creator(void *arg)
+{
+	is_nice(4);
+	return arg;
+}
+
+TEST(threads_of_a_nice_first_one_are_nice)
+{
+	run(2, is_not_nice, NULL);
+	EXPECT_EQ(setpriority(PRIO_PROCESS, 0, 4), 0);
+	run(MANY, is_nice_as_its_creator, NULL);
+	wander();
+	is_nice(4);
+}
+
+/* ---- names ---- */
+
+static void is_called(const char *name)
+{
+	char have[16] = "?";
+
+	EXPECT_EQ(prctl(PR_GET_NAME, have), 0);
+	EXPECT(strcmp(have, name) == 0);
+	EXPECT_EQ(pthread_getname_np(pthread_self(), have, sizeof(have)), 0);
+	EXPECT(strcmp(have, name) == 0);
+}
+
+static void *is_called_as_its_creator(void *name)
+{
+	is_called(name);
+	return NULL;
+}
+
+static void *calls_itself(void *arg)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "number %ld and more", (long)arg);
+	EXPECT_EQ(prctl(PR_SET_NAME, name), 0);
+	name[15] = 0;
+	wander();
+	is_called(name);
+	on_thread(is_called_as_its_creator, name);
+	EXPECT_EQ(syscall(SYS_prctl, PR_SET_NAME, "raw"), 0);
+	is_called("raw");
+	FAILS(prctl(PR_SET_NAME, NULL), EFAULT);
+	FAILS(prctl(PR_GET_NAME, NULL), EFAULT);
+	is_called("raw");
+	return arg;
+}
+
+TEST(each_thread_has_its_name)
+{
+	pthread_t t[MANY];
+	char text[32] = "";
+	int fd;
+
+	EXPECT_EQ(prctl(PR_SET_NAME, "the first"), 0);
+	start_numbered(t, MANY, calls_itself);
+	join(t, MANY);
+	wander();
+	is_called("the first");
+	on_thread(is_called_as_its_creator, "the first");
+	EXPECT_EQ(prctl(PR_SET_NAME, "again"), 0);
+	is_called("again");
+	/* It is the process's. */
+	fd = open("/proc/self/comm", O_RDONLY);
+	EXPECT(read(fd, text, sizeof(text) - 1) > 0);
+	close(fd);
+	EXPECT(strcmp(text, "again\n") == 0);
+}
+
+/* ---- timer slack, a directory of one's own, privileges ---- */
+
+static int usual_slack;
+
+static void *has_usual_slack(void *arg)
+{
+	EXPECT_EQ(prctl(PR_GET_TIMERSLACK), usual_slack);
+	return arg;
+}
+
+static void *changes_slack(void *arg)
+{
+	EXPECT_EQ(prctl(PR_SET_TIMERSLACK, 12345), 0);
+	wander();
+	EXPECT_EQ(prctl(PR_GET_TIMERSLACK), 12345);
+	return arg;
+}
+
+TEST(timer_slack_is_one_thread_s)
+{
+	usual_slack = prctl(PR_GET_TIMERSLACK);
+	for (int i = 0; i < 3; i++) {
+		run(MANY, changes_slack, NULL);
+		run(MANY, has_usual_slack, NULL);
+	}
+}
+
+static char home[4096];
+
+static bool is_in(const char *directory)
+{
+	char now[4096];
+
+	return getcwd(now, sizeof(now)) && strcmp(now, directory) == 0;
+}
+
+static void *is_at_home(void *arg)
+{
+	wander();
+	EXPECT(is_in(home));
+	return arg;
+}
+
+static void *goes_away(void *arg)
+{
+	EXPECT_EQ(unshare(CLONE_FS), 0);
+	EXPECT_EQ(chdir("/"), 0);
+	wander();
+	EXPECT(is_in("/"));
+	return arg;
+}
+
+TEST(a_directory_of_one_s_own_is_nobody_else_s)
+{
+	EXPECT(getcwd(home, sizeof(home)) != NULL);
+	for (int i = 0; i < 3; i++) {
+		pthread_t t[MANY], other[MANY];
+		start(t, MANY, goes_away, NULL);
+		start(other, MANY, is_at_home, NULL);
+		join(t, MANY);
+		join(other, MANY);
+		EXPECT(is_in(home));
+		run(MANY, is_at_home, NULL);
+	}
+}
+
+static void *keeps_privileges(void *arg)
+{
+	EXPECT_EQ(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0), 0);
+	return arg;
+}
+
+static void *gives_up_privileges(void *arg)
+{
+	EXPECT_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	wander();
+	EXPECT_EQ(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0), 1);
+	return arg;
+}
+
+TEST(privileges_are_given_up_by_one_thread)
+{
+	run(MANY, gives_up_privileges, NULL);
+	run(MANY, keeps_privileges, NULL);
+	keeps_privileges(NULL);
+}
+
+static void *acts_for(void *user)
+{
+	uid_t u = (uid_t)(long)user;
+
+	setfsuid(u);
+	wander();
+	EXPECT_EQ(setfsuid((uid_t)-1), u);
+	return NULL;
+}
+
+TEST(a_file_system_s_user_is_one_thread_s)
+{
+	pthread_t t[MANY];
+
+	if (geteuid() != 0) {
+		test_say("  skipped: needs root");
+		return;
+	}
+	start_numbered(t, MANY, acts_for);
+	join(t, MANY);
+	for (int i = 0; i < MANY; i++)
+		on_thread(acts_for, NULL);
+	EXPECT_EQ(setfsuid((uid_t)-1), 0);
+}
