@@ -7,21 +7,25 @@
 
 static int may_join(struct thread *self, struct thread *t)
 {
-	uint32_t life = ld_acq(&t->life);
+	uint32_t life;
 
-	if ((life & (FINISHED | JOINED)) == (FINISHED | JOINED))
-		return ESRCH;
-	if (life & DETACHED)
-		return EINVAL;
-	/* A circle, unless a cancellation is to break it: of the other, or of this one here. */
-	if (self &&
-	    (t == self ||
-	     (ld_acq(&t->joins) == self && !(ld_acq(&t->cancel) & (CANCELED | EXITING)))) &&
-	    (ld_acq(&self->cancel) & (CANCELED | DISABLED | EXITING)) != CANCELED)
-		return EDEADLK;
-	/* Somebody else joins it. */
-	if (or_sc(&t->life, JOINED) & JOINED)
-		return EINVAL;
+	do {
+		life = ld_acq(&t->life);
+		if ((life & (FINISHED | JOINED)) == (FINISHED | JOINED))
+			return ESRCH;
+		if (life & DETACHED)
+			return EINVAL;
+		/* A circle, unless a cancellation is to break it: of the other, or of this one
+		 * here. */
+		if (self &&
+		    (t == self ||
+		     (ld_acq(&t->joins) == self && !(ld_acq(&t->cancel) & (CANCELED | EXITING)))) &&
+		    (ld_acq(&self->cancel) & (CANCELED | DISABLED | EXITING)) != CANCELED)
+			return EDEADLK;
+		/* Somebody else joins it. */
+		if (life & JOINED)
+			return EINVAL;
+	} while (!cas_sc(&t->life, life, life | JOINED));
 	return 0;
 }
 
@@ -118,12 +122,17 @@ EXPORT int pthread_detach(pthread_t thread)
 
 	if (!t)
 		return real_table.pthread_detach(thread);
-	if ((ld_acq(&t->life) & (FINISHED | JOINED)) == (FINISHED | JOINED))
-		return ESRCH;
-	before = or_sc(&t->life, DETACHED);
-	if (before & DETACHED)
-		return EINVAL;
-	if ((before & (FINISHED | JOINED)) == FINISHED && !t->main)
+	do {
+		before = ld_acq(&t->life);
+		if ((before & (FINISHED | JOINED)) == (FINISHED | JOINED))
+			return ESRCH;
+		if (before & DETACHED)
+			return EINVAL;
+		/* Who joins takes it back, and must find it: as in glibc nothing is done. */
+		if (before & JOINED)
+			return 0;
+	} while (!cas_sc(&t->life, before, before | DETACHED));
+	if ((before & FINISHED) && !t->main)
 		thread_free(t);
 	return 0;
 }

@@ -226,6 +226,18 @@ TEST(joining_oneself_or_a_detached_thread_is_an_error)
 	pthread_mutex_unlock(&held);
 }
 
+static void *detaches_itself(void *arg)
+{
+	settle();
+	return pthread_detach(pthread_self()) == 0 ? arg : NULL;
+}
+
+TEST(a_thread_that_detaches_itself_while_it_is_joined_is_joined)
+{
+	for (int i = 0; i < 3; i++)
+		EXPECT_EQ(on_thread(detaches_itself, (void *)5), 5);
+}
+
 static struct event detached_ran;
 
 static void *detached(void *arg)
