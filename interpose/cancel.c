@@ -94,7 +94,7 @@ static void __attribute__((noreturn)) end(struct thread *t)
 {
 	st_rlx(&t->interruptible, NO_WAIT);
 	st_rlx(&t->waitsat, 0);
-	st_rlx(&t->masked, false);
+	st_rlx(&t->alert, false);
 	pthread_exit(PTHREAD_CANCELED);
 }
 

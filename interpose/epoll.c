@@ -83,7 +83,7 @@ EXPORT int epoll_pwait(int fd, struct epoll_event *events, int max, int timeout,
 		return real_table.epoll_pwait(fd, events, max, timeout, set);
 	cancel_point();
 	p = for_ms(timeout);
-	masked(set, &p, &before);
+	masked(set, &before);
 	r = epoll_for(&c, &p);
 	unmasked(set, &before);
 	return (int)io_answer(r);
@@ -106,7 +106,7 @@ EXPORT int epoll_pwait2(int fd, struct epoll_event *events, int max, const struc
 		errno = EINVAL;
 		return -1;
 	}
-	masked(set, &p, &before);
+	masked(set, &before);
 	r = epoll_for(&c, &p);
 	unmasked(set, &before);
 	return (int)io_answer(r);

@@ -83,20 +83,32 @@ static long ask(struct io *io)
 	return 0;
 }
 
+/* signal(7): with a time-out the call is never restarted. */
+static bool interrupts(const struct io *io, const struct thread *t)
+{
+	return ld_rlx(&t->stopped) != io->stopped ||
+	       ((io->timed || io->begun) && ld_rlx(&t->handled) != io->handled);
+}
+
 long io_block(struct io *io)
 {
 	struct thread *t = thread_self();
 	struct pollwait w = { .fd = io->fd, .dirs = (uint8_t)(1 << io->dir), .alone = true };
-	uint32_t handled, stopped;
-	long r = io->asked ? 0 : ask(io);
+	long r;
 
-	if (r != 0)
-		return r;
+	if (!io->asked) {
+		io->stopped = ld_rlx(&t->stopped);
+		io->handled = ld_rlx(&t->handled);
+		r = ask(io);
+		if (r != 0)
+			return r;
+	}
 	w.ticket[io->dir] = io->ticket;
-	handled = ld_rlx(&t->handled);
-	stopped = ld_rlx(&t->stopped);
 	cancel_begin();
-	r = netpoll_waitany(&w, 1, io->timed ? &io->deadline : NULL);
+	alert(t);
+	/* Also by a handler that ran between two sleeps. */
+	r = interrupts(io, t) ? -EINTR : netpoll_waitany(&w, 1, io->timed ? &io->deadline : NULL);
+	st_rlx(&t->alert, false);
 	st_rlx(&t->interruptible, NO_WAIT);
 	switch (r) {
 	case 0:
@@ -105,11 +117,10 @@ long io_block(struct io *io)
 		return -EAGAIN;
 	case -EINTR:
 		cancel_point();
-		/* signal(7): with a time-out the call is never restarted. */
-		return ld_rlx(&t->stopped) == stopped &&
-				       (!(io->timed || io->begun) || ld_rlx(&t->handled) == handled)
-			       ? 0
-			       : -EINTR;
+		if (interrupts(io, t))
+			return -EINTR;
+		io->handled = ld_rlx(&t->handled);
+		return 0;
 	case -ESTALE:
 		if (io->standin)
 			standin_put(io->fd);

@@ -24,6 +24,7 @@ struct io {
 	bool vector; /* buf is one, of n elements */
 	bool accepts; /* which is refused at once unless fd listens */
 	bool begun; /* bytes have gone: any handler ends it with so many */
+	uint32_t handled, stopped; /* the thread's, when it first slept, or was last restarted */
 	bool standin; /* fd stands for one that was closed meanwhile */
 	struct deadline deadline;
 	/* The call's: */

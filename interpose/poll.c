@@ -61,24 +61,16 @@ bool interrupted(const struct patience *p)
 
 /* ---- the mask of pselect and kin ---- */
 
-void masked(const sigset_t *set, struct patience *p, sigset_t *before)
+void masked(const sigset_t *set, sigset_t *before)
 {
-	struct thread *t = thread_self();
-
-	if (!set)
-		return;
-	p->masked = true;
-	st_rlx(&t->masked, true);
-	compiler_barrier();
-	signals_mask(SIG_SETMASK, set, before);
+	if (set)
+		signals_mask(SIG_SETMASK, set, before);
 }
 
 void unmasked(const sigset_t *set, const sigset_t *before)
 {
-	if (!set)
-		return;
-	st_rlx(&thread_self()->masked, false);
-	signals_mask(SIG_SETMASK, before, NULL);
+	if (set)
+		signals_mask(SIG_SETMASK, before, NULL);
 }
 
 /* ---- sleeping ---- */
@@ -88,10 +80,10 @@ long doze(struct pollwait *w, int n, const struct patience *p)
 	struct thread *t = thread_self();
 	long r;
 
-	if (p->masked && interrupted(p))
-		return -EINTR;
 	cancel_begin();
-	r = netpoll_waitany(w, n, p->forever ? NULL : &p->until);
+	alert(t);
+	r = interrupted(p) ? -EINTR : netpoll_waitany(w, n, p->forever ? NULL : &p->until);
+	st_rlx(&t->alert, false);
 	st_rlx(&t->interruptible, 0);
 	if (r != -EINTR)
 		return r;
@@ -210,7 +202,7 @@ EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, c
 		errno = EINVAL;
 		return -1;
 	}
-	masked(set, &p, &before);
+	masked(set, &before);
 	r = poll_for(fds, n, &p);
 	unmasked(set, &before);
 	return (int)io_answer(r);

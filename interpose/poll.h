@@ -13,7 +13,6 @@ enum { NSEC = 1000000000, FEW = 16 };
 struct patience {
 	bool forever;
 	bool never; /* only a look */
-	bool masked; /* by masked() */
 	uint32_t handled; /* how many handlers had run when the call began */
 	struct deadline until;
 };
@@ -26,14 +25,13 @@ uint64_t left_of(const struct patience *p);
  * program's. */
 bool interrupted(const struct patience *p);
 
-/* The mask of pselect and kin; set may be NULL. A signal that it lets in ends the call, also one
- * that came between the change and the sleep: from masked() to unmasked() every handler leaves
- * word for the next wait. */
-void masked(const sigset_t *set, struct patience *p, sigset_t *before);
+/* The mask of pselect and kin; set may be NULL. A signal that it lets in ends the call. */
+void masked(const sigset_t *set, sigset_t *before);
 void unmasked(const sigset_t *set, const sigset_t *before);
 
-/* doze: sleeps for an event on any of them. 0: look again; -ETIMEDOUT, -EINTR, -ESTALE; other:
- * the poller refuses. A cancellation point. */
+/* doze: sleeps for an event on any of them. 0: look again; -ETIMEDOUT; -EINTR, also if a handler
+ * ran before the sleep, since the call began; -ESTALE; other: the poller refuses. A cancellation
+ * point. */
 long doze(struct pollwait *w, int n, const struct patience *p);
 
 /* room_for: for n waits: few, which has FEW, or mapped; NULL without memory. */

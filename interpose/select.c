@@ -164,7 +164,7 @@ EXPORT int pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec
 		errno = EINVAL;
 		return -1;
 	}
-	masked(set, &p, &before);
+	masked(set, &before);
 	result = select_for(&s, &p);
 	unmasked(set, &before);
 	return (int)io_answer(result);

@@ -309,7 +309,7 @@ static int wait_for_handler(const sigset_t *set)
 	struct patience p = for_ever();
 	sigset_t before;
 
-	masked(set, &p, &before);
+	masked(set, &before);
 	while (doze(NULL, 0, &p) != -EINTR)
 		continue;
 	unmasked(set, &before);

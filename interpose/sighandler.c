@@ -79,7 +79,7 @@ struct aside {
 	uint32_t interruptible;
 	uintptr_t waitsat;
 	uint64_t awaits;
-	bool masked, uncancelled;
+	bool alert, uncancelled;
 };
 
 static void set_aside(struct thread *t, struct aside *a)
@@ -89,11 +89,11 @@ static void set_aside(struct thread *t, struct aside *a)
 	a->awaits = ld_rlx(&t->awaits);
 	if (a->awaits)
 		sigwait_over(t);
-	a->masked = ld_rlx(&t->masked);
+	a->alert = ld_rlx(&t->alert);
 	a->uncancelled = ld_rlx(&t->uncancelled);
 	st_rlx(&t->interruptible, NO_WAIT);
 	st_rlx(&t->waitsat, 0);
-	st_rlx(&t->masked, false);
+	st_rlx(&t->alert, false);
 	st_rlx(&t->uncancelled, false);
 }
 
@@ -102,7 +102,7 @@ static void go_on(struct thread *t, const struct aside *a)
 {
 	st_rlx(&t->waitsat, a->waitsat);
 	st_sc(&t->awaits, a->awaits);
-	st_rlx(&t->masked, a->masked);
+	st_rlx(&t->alert, a->alert);
 	st_rlx(&t->uncancelled, a->uncancelled);
 	cancel_resume(t, (enum interruptible)a->interruptible);
 }
@@ -127,7 +127,7 @@ static void handle(int sig, siginfo_t *info, ucontext_t *uc, bool call)
 	go_on(t, &aside);
 	if (signals_unblocked())
 		signals_here();
-	if (aside.masked)
+	if (aside.alert)
 		gnotify_self();
 }
 

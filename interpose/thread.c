@@ -413,7 +413,7 @@ static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 	st_rlx(&t->interruptible, NO_WAIT);
 	st_rlx(&t->waitsat, 0);
 	st_rlx(&t->uncancelled, false);
-	st_rlx(&t->masked, false);
+	st_rlx(&t->alert, false);
 	st_rlx(&t->awaits, 0);
 	st_rlx(&t->fed, 0);
 	gpursued(t->gp);

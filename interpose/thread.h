@@ -99,7 +99,7 @@ struct thread {
 	ATOMIC(uint32_t) feeders; /* who is about to send one */
 	ATOMIC(uint32_t) handled; /* handlers that ran; of those, without SA_RESTART */
 	ATOMIC(uint32_t) stopped;
-	ATOMIC(bool) masked; /* in a call with a mask of its own, which any handler ends */
+	ATOMIC(bool) alert; /* about to sleep: a handler ends the wait before it begins */
 	struct thread *next; /* of a free or reaping list */
 };
 
@@ -192,6 +192,14 @@ void cancel_end(void);
  * thread that a cancellation ends; cancel_blocks is a cancel_point. */
 void cancel_blocks(struct thread *t);
 bool cancel_unblocks(struct thread *t);
+
+/* alert: until t->alert is false again a handler of the program's leaves word for the next wait of
+ * the running thread t. Whether one ran is looked at after. */
+static inline void alert(struct thread *t)
+{
+	st_rlx(&t->alert, true);
+	compiler_barrier();
+}
 
 /* cancel_resume: the running thread t goes on with what a handler of the program's interrupted. */
 void cancel_resume(struct thread *t, enum interruptible what);

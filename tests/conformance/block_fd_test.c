@@ -192,6 +192,8 @@ static void *reads_one(void *arg)
 
 	tick(&entered);
 	r = read((int)(long)arg, &c, 1);
+	if (r < 0)
+		r = -errno;
 	tick(&returned);
 	EXPECT(r <= 0 || c == 'x');
 	return (void *)r;
@@ -291,6 +293,36 @@ TEST(a_read_goes_on_though_its_number_became_another_pipe)
 	EXPECT_EQ(read_by(t), 1);
 	/* Of the other nothing is gone. */
 	EXPECT_EQ(drain(twin), 2);
+}
+
+/* How java closes what others read from. The signal is sent once, to one that may have been woken
+ * and not yet run again. */
+static void reads_until_interrupted(int kind)
+{
+	for (int i = 0; i < 20; i++) {
+		int fd[2], none[2];
+		pthread_t t[4];
+
+		EXPECT_EQ(kind ? socketpair(AF_UNIX, SOCK_STREAM, 0, fd) : pipe(fd), 0);
+		EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, none), 0);
+		park(t, 4, fd[0]);
+		EXPECT_EQ(dup2(none[0], fd[0]), fd[0]);
+		for (int k = 0; k < 4; k++)
+			EXPECT_EQ(pthread_kill(t[k], SIGUSR1), 0);
+		for (int k = 0; k < 4; k++)
+			EXPECT_EQ(read_by(t[k]), -EINTR);
+		for (int k = 0; k < 2; k++) {
+			close(fd[k]);
+			close(none[k]);
+		}
+	}
+}
+
+TEST(a_handler_interrupts_a_read_whose_number_was_replaced_just_before)
+{
+	handle(SIGUSR1, 0);
+	reads_until_interrupted(0);
+	reads_until_interrupted(1);
 }
 
 /* A number that was waited on, closed and used again is a new descriptor to all. */
