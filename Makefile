@@ -38,9 +38,12 @@ tests_of = $(foreach t,$(or $(tests_$(1)),$(TESTS)),$(BUILD)/$(1)/tests/core/$(t
 all: $(BUILD)/libheddle.so $(BUILD)/heddle
 
 VERSION := 0.1
-$(BUILD)/heddle: shim/command/heddle.c
+COMMAND := $(patsubst %.c,$(BUILD)/%.o,$(wildcard shim/command/*.c))
+$(BUILD)/shim/command/%.o: shim/command/%.c
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(BASE) -O2 -DHEDDLE_VERSION='"$(VERSION)"' $< -o $@
+	$(Q)$(CC) $(BASE) -O2 -DHEDDLE_VERSION='"$(VERSION)"' -c $< -o $@
+$(BUILD)/heddle: $(COMMAND)
+	$(Q)$(CC) $^ -o $@
 
 SHIM := $(wildcard shim/*.c interpose/*.c interpose/$(ARCH)/*.c interpose/$(ARCH)/*.S)
 SHIM_FLAGS := -iquote shim -iquote interpose -fexceptions \

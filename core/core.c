@@ -5,6 +5,7 @@
 #include "report.h"
 #include "sched.h"
 #include "trace.h"
+#include "view.h"
 
 enum { MAX_MS = 10000, ENOMEM_ = 12, EALREADY_ = 114, CLOCK_REAL = 0 };
 
@@ -36,6 +37,7 @@ void core_forked(void)
 	preempt_forked();
 	stack_forked();
 	mthread_forked();
+	view_forked();
 	os_forked();
 }
 
@@ -58,7 +60,7 @@ int core_init(const struct core_config *config)
 	/* The starter is none of those counted. */
 	sched.softmcount = own.softmcount > 1 ? own.softmcount - 1 : own.softmcount;
 	sched.ncpu = procs_affinity();
-	sched.lastpoll = nanotime();
+	sched.now = sched.lastpoll = nanotime();
 	sched.sysmonwake = UINT64_MAX;
 	mthread_init(&own);
 	glist_init(own.tls);

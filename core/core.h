@@ -15,6 +15,7 @@
 
 struct g;
 struct m;
+struct view_row;
 
 /* What a struct g begins with. */
 struct ghead {
@@ -60,6 +61,10 @@ struct core_config {
 	/* signalled: after core_sigdefer, on a kernel thread of the core's; it may wake Gs, and
 	 * must not block. */
 	void (*signalled)(void);
+
+	/* What view.h is to tell of its own structs, as the G's host. */
+	const struct view_row *rows;
+	uint32_t nrows;
 
 	/* alldead: every G waits and nothing the core knows of can wake one. NULL: one
 	 * line on stderr. Called once, under sched.lock: it may look, not call. */

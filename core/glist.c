@@ -325,6 +325,19 @@ struct g *ghost(const struct ghostspec *spec)
 	return gp;
 }
 
+struct g *gown(size_t stacksize)
+{
+	struct g *gp = gnew();
+
+	if (!gp)
+		return NULL;
+	st_rlx(&gp->status, GDEAD);
+	if (gstack(gp, stacksize) == 0)
+		return gp;
+	gflist_global(gp);
+	return NULL;
+}
+
 struct g *gtake(size_t size)
 {
 	struct g *self = getg(), *gp;

@@ -104,7 +104,7 @@ struct g {
 	bool adopted; /* its stack and thread block are not ours */
 	bool hosted; /* ghost() made it: stack, thread block and host stay with it */
 	bool kept; /* hosted: stays off the free lists when it ends; written by the G itself */
-	ATOMIC(uint64_t) waitsince; /* nanotime of the park, when it is wanted */
+	ATOMIC(uint64_t) waitsince; /* sched.now at the park */
 	ATOMIC(uint64_t) runnablesince; /* nanotime of the ready, when it is wanted */
 	ATOMIC(const void *) waiton; /* the futex word or fd it waits for */
 	struct g *alllink; /* of sched.allg; fixed at birth */
@@ -246,6 +246,9 @@ struct sched {
 	ATOMIC(bool) nobarrier; /* the kernel refuses membarrier; fixed at the start */
 
 	ATOMIC(int32_t) npidle __attribute__((aligned(CACHE_LINE)));
+	/* nanotime, some 10 ms ago at most while any P is not idle: sysmon's rounds, and what wakes
+	 * from idleness, see to it. Advisory. */
+	ATOMIC(uint64_t) now;
 	ATOMIC(int32_t) nmspinning;
 	ATOMIC(uint32_t) needspinning;
 	ATOMIC(int32_t) runqsize; /* written under lock */

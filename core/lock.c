@@ -66,33 +66,55 @@ void unlock(struct mutex *l)
 		futexwakeup(&l->key, 1);
 }
 
+static inline ATOMIC(uint32_t) *word_of(struct note *n)
+{
+	ATOMIC(uint32_t) *shared = ld_rlx(&n->shared);
+
+	return shared ? shared : &n->key;
+}
+
+static void note_wait(struct note *n, int64_t ns)
+{
+	ATOMIC(uint32_t) *word = word_of(n);
+
+	if (word != &n->key)
+		futexsleep_shared(word, 0, ns);
+	else
+		futexsleep(word, 0, ns);
+}
+
 void noteclear(struct note *n)
 {
-	st_rlx(&n->key, 0);
+	st_rlx(word_of(n), 0);
 }
 
 void notewakeup(struct note *n)
 {
+	ATOMIC(uint32_t) *word = word_of(n);
+
 	/* Release: pairs with the acquire in notesleep; the sleeper sees all before it. */
-	xchg_rel(&n->key, 1);
-	futexwakeup(&n->key, 1);
+	xchg_rel(word, 1);
+	if (word != &n->key)
+		futexwakeup_shared(word, 1);
+	else
+		futexwakeup(word, 1);
 }
 
 void notesleep(struct note *n)
 {
-	while (ld_acq(&n->key) == 0)
-		futexsleep(&n->key, 0, -1);
+	while (ld_acq(word_of(n)) == 0)
+		note_wait(n, -1);
 }
 
 bool notetsleep(struct note *n, int64_t ns)
 {
 	uint64_t until = nanotime() + (uint64_t)ns;
 	for (;;) {
-		if (ld_acq(&n->key) != 0)
+		if (ld_acq(word_of(n)) != 0)
 			return true;
 		int64_t left = (int64_t)(until - nanotime());
 		if (left <= 0)
 			return false;
-		futexsleep(&n->key, 0, left);
+		note_wait(n, left);
 	}
 }

@@ -43,6 +43,9 @@ void unlock(struct mutex *l);
 
 struct note {
 	ATOMIC(uint32_t) key; /* 0 clear, 1 woken */
+	/* The word in its place, where another process may wake, too; or NULL. Set by the one that
+	 * sleeps there, before anybody counts on waking it. */
+	ATOMIC(ATOMIC(uint32_t) *) shared;
 };
 
 void noteclear(struct note *n);

@@ -33,6 +33,7 @@ void mpark(struct m *mp)
 	st_rlx(&mp->blocked, true);
 	notesleep(&mp->park);
 	noteclear(&mp->park);
+	st_rlx(&sched.now, nanotime());
 	st_rlx(&mp->blocked, false);
 }
 

@@ -6,6 +6,7 @@
 #include "san.h"
 #include "sched.h"
 #include "syscall.h"
+#include "view.h"
 
 enum {
 	G0_STACK = 64 * 1024,
@@ -293,8 +294,8 @@ void core_mstart(struct m *mp, uintptr_t lo, uintptr_t hi)
 	preempt_minit(mp);
 	if (mp == sched.sysmonm) {
 		/* Where the host makes the threads, its runtime may count on one table. */
-		if (!config->newosproc && start_starter())
-			os_owntable();
+		if (!config->newosproc && start_starter() && os_owntable())
+			view_open(config->rows, config->nrows);
 		sysmon();
 	}
 	/* One that was made for a wired G waits to be handed a P for it, or has been. */

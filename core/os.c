@@ -179,11 +179,25 @@ void os_discard(void *at, size_t len)
 	arch_syscall3(__NR_madvise, (long)at, (long)len, MADV_DONTNEED);
 }
 
-int futexsleep(ATOMIC(uint32_t) *at, uint32_t value, int64_t ns)
+static int futex_sleep(ATOMIC(uint32_t) *at, int op, uint32_t value, int64_t ns)
 {
 	struct timespec64 ts = { ns / 1000000000, ns % 1000000000 };
-	return (int)arch_syscall6(__NR_futex, (long)at, FUTEX_WAIT_PRIVATE, value,
-				  ns < 0 ? 0 : (long)&ts, 0, 0);
+	return (int)arch_syscall6(__NR_futex, (long)at, op, value, ns < 0 ? 0 : (long)&ts, 0, 0);
+}
+
+int futexsleep(ATOMIC(uint32_t) *at, uint32_t value, int64_t ns)
+{
+	return futex_sleep(at, FUTEX_WAIT_PRIVATE, value, ns);
+}
+
+int futexsleep_shared(ATOMIC(uint32_t) *at, uint32_t value, int64_t ns)
+{
+	return futex_sleep(at, FUTEX_WAIT, value, ns);
+}
+
+void futexwakeup_shared(ATOMIC(uint32_t) *at, int n)
+{
+	arch_syscall4(__NR_futex, (long)at, FUTEX_WAKE, n, 0);
 }
 
 void futexwakeup(ATOMIC(uint32_t) *at, int n)

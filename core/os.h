@@ -66,6 +66,10 @@ int futexsleep(ATOMIC(uint32_t) *at, uint32_t value, int64_t ns);
 /* futexwakeup: wakes up to n kernel threads that sleep on at. */
 void futexwakeup(ATOMIC(uint32_t) *at, int n);
 
+/* The same on a word that other processes have mapped, too. */
+int futexsleep_shared(ATOMIC(uint32_t) *at, uint32_t value, int64_t ns);
+void futexwakeup_shared(ATOMIC(uint32_t) *at, int n);
+
 /* os_membarrier: every thread of this process passes a full barrier between the call and the
  * return. False if the kernel refuses. */
 bool os_membarrier(void);

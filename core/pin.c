@@ -47,6 +47,7 @@ static bool winidle(struct m *mp)
 static void winp(struct m *mp, struct g *gp)
 {
 	DCHECK(GMP_M4, ld_rlx(&mp->p) == NULL);
+	st_rlx(&sched.now, nanotime());
 	if (!winidle(mp))
 		leave(mp, gp, POST_NOP, NULL, NULL);
 }

@@ -223,6 +223,10 @@ void glist_init(size_t tls);
 struct g *gnew(void);
 void gfput(struct m *mp, struct g *gp);
 
+/* gown: one of the core's own, dead, for gstart, that is on no free list and must end kept; NULL
+ * without memory. */
+struct g *gown(size_t stacksize);
+
 /* gfpurge: all dead Gs of pp to the common list. */
 void gfpurge(struct p *pp);
 

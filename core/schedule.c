@@ -333,6 +333,7 @@ void park(struct m *mp, struct g *gp, bool (*unlockf)(struct g *, void *), void 
 	  enum waitreason reason)
 {
 	gp->waitreason = (uint8_t)reason;
+	st_rlx(&gp->waitsince, ld_rlx(&sched.now));
 	leave(mp, gp, POST_PARK, unlockf, arg);
 	gp->waitreason = WAIT_NONE;
 }

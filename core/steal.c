@@ -257,7 +257,8 @@ static bool poll_blocking(struct m *mp, struct g **gp, uint64_t until, bool was_
 	}
 	list = netpoll(delay);
 	st_sc(&sched.polluntil, 0);
-	st_sc(&sched.lastpoll, nanotime());
+	st_rlx(&sched.now, nanotime());
+	st_sc(&sched.lastpoll, ld_rlx(&sched.now));
 	lock(&sched.lock);
 	pp = pidleget_locked();
 	unlock(&sched.lock);

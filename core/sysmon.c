@@ -10,6 +10,7 @@
 #include "report.h"
 #include "sched.h"
 #include "trace.h"
+#include "view.h"
 
 enum {
 	DELAY_MIN_NS = 20 * 1000,
@@ -288,5 +289,6 @@ void sysmon(void)
 		early = serve_early(now);
 		start_if_forgotten();
 		report_tick(now);
+		view_round(now);
 	}
 }

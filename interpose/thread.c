@@ -455,8 +455,10 @@ void thread_start_signals(void)
 	pthread_attr_setsigmask_np(&attr, &all);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attr, SIGNAL_STACK);
-	if (create(&t, &attr, signals_thread, NULL, NULL) == 0)
+	if (create(&t, &attr, signals_thread, NULL, NULL) == 0) {
+		thread_of(t)->own = true;
 		add_rlx(&nalive, (uint32_t)-1);
+	}
 	pthread_attr_destroy(&attr);
 }
 

@@ -73,6 +73,7 @@ struct thread {
 	uint64_t startmask; /* the signal mask of its start */
 	bool ownstack; /* the program brought the stack: not for recycling */
 	bool main;
+	bool own; /* heddle's, not the program's */
 	bool rawrobust; /* its robust list is the program's word to the kernel, not glibc's */
 	struct robust_list_head *glibcs_robust; /* once there was another */
 	size_t guard, size; /* as asked for */
@@ -222,6 +223,9 @@ void cancel_act(void);
 /* cancel_pursues: of a thread that is cancelled and was found asleep in the kernel at pc: would
  * that end it? */
 bool cancel_pursues(const struct g *gp, uintptr_t pc);
+
+/* thread_rows: what is to be seen of it from outside. In view.c. */
+const struct view_row *thread_rows(uint32_t *n);
 
 /* thread_first: the program's first. */
 struct thread *thread_first(void);

@@ -177,6 +177,7 @@ bool heddle_start(void)
 
 	if (started)
 		return true;
+	c.rows = thread_rows(&c.nrows);
 	dl_iterate_phdr(widest_tls, &c.tls);
 	if (dl_iterate_phdr(wants_executable, NULL) != 0)
 		stackexecutable();

@@ -10,6 +10,17 @@ struct gobuf {
 	uintptr_t sp;
 };
 
+/* Where a saved context keeps what, above its stack pointer; and its size. */
+#define ARCH_CONTEXT(X)                                                                            \
+	X(r15, 16)                                                                                 \
+	X(r14, 24)                                                                                 \
+	X(r13, 32)                                                                                 \
+	X(r12, 40)                                                                                 \
+	X(rbx, 48)                                                                                 \
+	X(rbp, 56)                                                                                 \
+	X(rip, 64)
+enum { ARCH_CONTEXT_SIZE = 72 };
+
 /* arch_switch: saves the caller into *from and goes on in *to.
  * Returns  when someone switches to *from, perhaps on another kernel thread.
  * Context  any; the callee-saved registers, the SSE and x87 control words and exception

@@ -1,0 +1,112 @@
+/* heddle run: a program with libheddle.so injected. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "commands.h"
+
+/* The library beside this command, or where `make install` puts it. */
+static int find_library(char *path, size_t size)
+{
+	static const char *const places[] = { "libheddle.so", "../lib/libheddle.so" };
+	char self[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	if (n < 0)
+		return -1;
+	self[n] = 0;
+	*strrchr(self, '/') = 0;
+	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++)
+		if ((size_t)snprintf(path, size, "%s/%s", self, places[i]) < size &&
+		    access(path, R_OK) == 0)
+			return 0;
+	errno = ENOENT;
+	return -1;
+}
+
+static int inject(const char *library)
+{
+	const char *others = getenv("LD_PRELOAD");
+	char *value;
+	int r;
+
+	if (!others || !*others)
+		return setenv("LD_PRELOAD", library, 1);
+	if (asprintf(&value, "%s:%s", library, others) < 0)
+		return -1;
+	r = setenv("LD_PRELOAD", value, 1);
+	free(value);
+	return r;
+}
+
+enum { PROCS, SCHEDTRACE, SEED, OFF };
+
+static const struct option_row options[] = {
+	[PROCS] = { "procs", 'p', "N", "GOMAXPROCS: how many run at once" },
+	[SCHEDTRACE] = { "schedtrace", 0, "MS",
+			 "a line of the scheduler's state on stderr, so often" },
+	[SEED] = { "seed", 0, "N", "of the scheduler's random choices" },
+	[OFF] = { "off", 0, NULL, "run natively" },
+	{ NULL, 0, NULL, NULL },
+};
+
+/* An option's wish, to the environment. False: its value cannot be. */
+static bool apply(int option, const char *value)
+{
+	enum { HOUR_MS = 3600 * 1000, MOST_PROCS = 1024 };
+	long n;
+
+	switch (option) {
+	case PROCS:
+		return read_number("--procs", value, 1, MOST_PROCS, &n) &&
+		       setenv("GOMAXPROCS", value, 1) == 0;
+	case SCHEDTRACE:
+		return read_number("--schedtrace", value, 1, HOUR_MS, &n) &&
+		       setenv("HEDDLE_SCHEDTRACE", value, 1) == 0;
+	case SEED:
+		return read_number("--seed", value, 0, LONG_MAX, &n) &&
+		       setenv("HEDDLE_SEED", value, 1) == 0;
+	case OFF:
+		return setenv("HEDDLE", "off", 1) == 0;
+	default:
+		return false;
+	}
+}
+
+static int run(const struct command *self, int argc, char **argv)
+{
+	char library[PATH_MAX];
+	struct scan scan;
+	int found;
+
+	scan_begin(&scan, self, argc, argv);
+	while ((found = scan_next(&scan)) >= 0)
+		if (!apply(found, scan.value))
+			return USAGE;
+	if (found != SCAN_END)
+		return scan_status(found);
+	if (scan.noperands == 0) {
+		fprintf(stderr, "heddle run: which command? see heddle run --help\n");
+		return USAGE;
+	}
+	if (find_library(library, sizeof(library)) < 0 || inject(library) < 0) {
+		fprintf(stderr, "heddle: libheddle.so: %s\n", strerror(errno));
+		return CANNOT_RUN;
+	}
+	execvp(scan.operands[0], scan.operands);
+	fprintf(stderr, "heddle: %s: %s\n", scan.operands[0], strerror(errno));
+	return errno == ENOENT ? NOT_FOUND : CANNOT_RUN;
+}
+
+const struct command command_run = {
+	.name = "run",
+	.operands = "[--] COMMAND [ARGUMENT...]",
+	.what = "Runs COMMAND with its threads on few kernel threads.",
+	.options = options,
+	.more = "Exit status: the command's; 126 if it cannot be run, 127 if it is not found.\n",
+	.run = run,
+	.early = true,
+};
