@@ -43,7 +43,7 @@ $(BUILD)/shim/command/%.o: shim/command/%.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(BASE) -O2 -DHEDDLE_VERSION='"$(VERSION)"' -c $< -o $@
 $(BUILD)/heddle: $(COMMAND)
-	$(Q)$(CC) $^ -o $@
+	$(Q)$(CC) $^ -o $@ -lunwind-$(ARCH) -lunwind
 
 SHIM := $(wildcard shim/*.c interpose/*.c interpose/$(ARCH)/*.c interpose/$(ARCH)/*.S)
 SHIM_FLAGS := -iquote shim -iquote interpose -fexceptions \
@@ -92,7 +92,8 @@ $(eval $(call object,$(BUILD)/debug/libheddle.so,debug))
 .PHONY: check
 check: deps
 	@bash tests/sum.sh "$(MAKE) -s lint" "$(MAKE) -s check-core" \
-		"$(MAKE) -s check-threads" "$(MAKE) -s check-bats" "$(MAKE) -s model"
+		"$(MAKE) -s check-threads" "$(MAKE) -s check-command" "$(MAKE) -s check-bats" \
+		"$(MAKE) -s model"
 
 .PHONY: check-core
 check-core: $(call tests_of,debug) $(call tests_of,release) $(call tests_of,tsan) $(call tests_of,asan)
@@ -110,6 +111,29 @@ $(BUILD)/conformance/%: tests/conformance/%.c $(wildcard tests/conformance/*.h) 
 .PHONY: check-threads
 check-threads: $(BUILD)/libheddle.so $(CONFORMANCE)
 	@bash tests/conformance/run.sh $(BUILD)
+
+# What the heddle command reads of strangers, with AddressSanitizer.
+READERS := $(addprefix shim/command/,look.c mem.c modules.c options.c regs.c say.c scene.c symbols.c \
+	unwind.c waits.c) tests/command/image.c
+READER_FLAGS := -iquote shim/command -iquote tests/command -DHEDDLE_VERSION='"$(VERSION)"' -O1 \
+	-fsanitize=address,undefined -fno-sanitize-recover=all
+$(BUILD)/command/hostile_test: tests/command/hostile_test.c $(READERS) $(wildcard shim/command/*.h) \
+		tests/test.c tests/test.h
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(BASE) $(READER_FLAGS) $(filter %.c,$^) -o $@ -lunwind-$(ARCH) -lunwind
+
+.PHONY: check-command
+check-command: $(BUILD)/command/hostile_test
+	@$<
+
+# libFuzzer, until it finds something or FUZZ_SECONDS are over; no part of check.
+FUZZ_SECONDS ?= 60
+.PHONY: fuzz
+fuzz:
+	@mkdir -p $(BUILD)/command/corpus
+	$(Q)clang $(BASE) $(READER_FLAGS) -fsanitize=fuzzer -Wno-unused-command-line-argument \
+		tests/command/view_fuzz.c $(READERS) -o $(BUILD)/command/fuzz -lunwind-$(ARCH) -lunwind
+	$(BUILD)/command/fuzz -max_total_time=$(FUZZ_SECONDS) -close_fd_mask=1 $(BUILD)/command/corpus
 
 # The same under the glibcs of other suites; needs root and the network, and is no part of check.
 .PHONY: check-glibc
@@ -158,7 +182,7 @@ bench-core: $(BUILD)/release/tests/bench/core_bench
 # ---- packages, demonstration, installation ----
 
 PACKAGES := gcc g++ clang clang-format make spin bats libc6-dev gdb stress-ng strace \
-	python3-minimal pigz xz-utils zstd
+	python3-minimal pigz xz-utils zstd libunwind-dev
 # Those of bats/servers.bats, and who loads them. The ports of the daemons that some of them start are not ours.
 SERVERS := memcached redis-server mariadb-server-core mariadb-client-core sysbench varnish apache2-bin \
 	haproxy nginx unbound python3 curl wrk

@@ -1,39 +1,12 @@
 #!/usr/bin/env bats
-# Looking into a process that runs: ps, stats, dump; and who may not.
+# Looking into a process that runs: ps and stats; and who may not.
 load common
+load inside
 bats_require_minimum_version 1.5.0
 command=$top/build/heddle
 
-# watched PROCS command...: starts it under heddle in the background, sets pid, and waits until it has written "ready".
-watched() {
-	local procs=$1
-	shift
-	GOMAXPROCS=$procs LD_PRELOAD=$heddle "$@" >"$work/out" 2>"$work/err" 3>&- &
-	pid=$!
-	disown
-	until grep -q ready "$work/out"; do
-		kill -0 "$pid"
-		sleep 0.05
-	done
-}
-
 teardown() {
-	[ -z "${pid:-}" ] || kill -KILL "$pid" 2>/dev/null || true
-}
-
-# Fifty threads of three kinds: ten wait for an event, twenty for a lock, twenty sleep.
-fifty() {
-	watched 2 python3 -c '
-import threading, time
-gate, lock = threading.Event(), threading.Lock()
-lock.acquire()
-def take(): lock.acquire(); lock.release()
-kinds = [gate.wait] * 10 + [take] * 20 + [lambda: time.sleep(1000)] * 20
-threads = [threading.Thread(target=k, daemon=True) for k in kinds]
-for t in threads: t.start()
-time.sleep(0.2)
-print("ready", flush=True)
-time.sleep(1000)'
+	end_watched
 }
 
 @test "ps shows a process with its threads" {
@@ -88,17 +61,10 @@ time.sleep(1000)'
 @test "another user's process is refused" {
 	[ "$(id -u)" -eq 0 ] || skip "it takes root to be another"
 	fifty
-	cp "$command" "$work/heddle"
-	chmod 755 "$work" "$work/heddle"
-	for dir in "$BATS_RUN_TMPDIR" "$BATS_SUITE_TMPDIR" "$BATS_FILE_TMPDIR" "$work"; do
-		chmod a+x "$dir" "$(dirname "$dir")"
-	done
-	for sub in stats; do
-		run setpriv --reuid 65534 --regid 65534 --clear-groups "$work/heddle" $sub "$pid"
-		[ "$status" -eq 1 ]
-		[[ $output == *"you may not look"* ]]
-	done
-	run setpriv --reuid 65534 --regid 65534 --clear-groups "$work/heddle" ps
+	run as_nobody stats "$pid"
+	[ "$status" -eq 1 ]
+	[[ $output == *"you may not look"* ]]
+	run as_nobody ps
 	[ "$status" -eq 1 ]
 	[[ $output != *"$pid "* ]]
 }
@@ -144,7 +110,7 @@ time.sleep(1000)'
 	[[ $output == *"did you mean --procs?"* ]]
 	run -127 "$command" stast 12
 	[[ $output == *"did you mean heddle stats?"* ]]
-	for sub in run ps stats; do
+	for sub in run ps stats dump; do
 		run "$command" $sub --help
 		[ "$status" -eq 0 ]
 		[[ ${lines[0]} == "usage: heddle $sub"* ]]

@@ -9,6 +9,7 @@ static const struct command *const commands[] = {
 	&command_run,
 	&command_ps,
 	&command_stats,
+	&command_dump,
 };
 
 enum { COMMANDS = sizeof(commands) / sizeof(*commands) };

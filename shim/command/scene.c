@@ -89,6 +89,14 @@ static bool read_gs(const struct view *v, struct scene *s, bool whole)
 	return true;
 }
 
+bool scene_again(const struct view *v, struct g_seen *g)
+{
+	struct shape shape = g_shape;
+
+	mem_fresh(v->mem);
+	return shape_find(v, &shape) && shape_read(v, &shape, g->at, &g->goid);
+}
+
 static bool read_ms(const struct view *v, struct scene *s)
 {
 	struct shape shape = m_shape;

@@ -111,6 +111,9 @@ struct scene {
 struct scene *scene_read(const struct view *v, bool gs);
 void scene_free(struct scene *s);
 
+/* scene_again: reads anew what may have changed of g; false if it cannot. */
+bool scene_again(const struct view *v, struct g_seen *g);
+
 /* scene_status: G's status without the mark of a claim. scene_g, scene_m: by address; or NULL.
  * scene_host: the G of that thread's record. scene_counter: by name, 0 if there is none. */
 uint64_t scene_status(const struct view *v, const struct g_seen *g);

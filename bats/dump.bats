@@ -1,0 +1,233 @@
+#!/usr/bin/env bats
+# heddle dump: every thread, what it waits for, and its stack down to where it began.
+load common
+load inside
+bats_require_minimum_version 1.5.0
+command=$top/build/heddle
+
+teardown() {
+	end_watched
+}
+
+@test "every thread of a python is there, with a stack down to its start" {
+	fifty
+	run "$command" dump "$pid"
+	[ "$status" -eq 0 ]
+	[[ $output == *"51 threads"* ]]
+	[[ $output != *"no stack"* ]]
+	# Each entry ends where a thread does: in heddle's frame, or in _start.
+	python3 - <<-END
+		import re
+		text = """$output"""
+		entries = [e for e in text.split("\n\n") if "thread_main+" in e or "_start+" in e]
+		n = 0
+		for e in entries:
+		    head = e.splitlines()[0] if not e.splitlines()[0].endswith("GOMAXPROCS=2") else e.splitlines()[-1]
+		    m = re.match(r"(\d+) threads: ", head)
+		    n += int(m[1]) if m else 1
+		    last = [l for l in e.splitlines() if l.startswith("    ")][-1]
+		    assert "thread_main+" in last or "_start+" in last, e
+		assert n == 51, n
+		assert "lock_PyThread_acquire_lock" in text or "PyThread_acquire_lock_timed" in text
+	END
+}
+
+@test "a stopped process can be dumped, and stays stopped" {
+	fifty
+	kill -STOP "$pid"
+	run "$command" dump "$pid"
+	[ "$status" -eq 0 ]
+	[[ $output == *"51 threads"* ]]
+	[[ $output != *"no stack"* ]]
+	grep -q '^State:.T' "/proc/$pid/status"
+}
+
+@test "a deadlock of two mutexes: who waits for which, who holds it, and the circle" {
+	build deadlock <<-'C'
+		#include <pthread.h>
+		#include <stdio.h>
+		#include <unistd.h>
+		static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER, two = PTHREAD_MUTEX_INITIALIZER;
+		static pthread_barrier_t both;
+		static void *left(void *arg)
+		{
+			pthread_setname_np(pthread_self(), "left");
+			pthread_mutex_lock(&one);
+			pthread_barrier_wait(&both);
+			pthread_mutex_lock(&two);
+			return arg;
+		}
+		static void *right(void *arg)
+		{
+			pthread_setname_np(pthread_self(), "right");
+			pthread_mutex_lock(&two);
+			pthread_barrier_wait(&both);
+			pthread_mutex_lock(&one);
+			return arg;
+		}
+		int main(void)
+		{
+			pthread_t t[2];
+			pthread_barrier_init(&both, NULL, 2);
+			pthread_create(&t[0], NULL, left, NULL);
+			pthread_create(&t[1], NULL, right, NULL);
+			usleep(100000);
+			puts("ready");
+			fflush(stdout);
+			pthread_join(t[0], NULL);
+		}
+	C
+	watched 2 "$work/deadlock"
+	sleep 0.1
+	run "$command" dump "$pid"
+	[ "$status" -eq 0 ]
+	left=$(sed -n 's/^G \([0-9]*\) "left".*/\1/p' <<<"$output")
+	right=$(sed -n 's/^G \([0-9]*\) "right".*/\1/p' <<<"$output")
+	[[ $output =~ "G $left \"left\" tid "[0-9]*": waiting".*"mutex 0x"[0-9a-f]*", held by G $right" ]]
+	[[ $output =~ "G $right \"right\" tid "[0-9]*": waiting".*"mutex 0x"[0-9a-f]*", held by G $left" ]]
+	[[ $output =~ "main tid "[0-9]*": waiting".*"joins G $left" ]]
+	[[ $output =~ "Deadlock: G "($left|$right)" waits for the mutex" ]]
+	grep -A2 '"left"' <<<"$output" | grep -q ' left+0x'
+	grep -A2 '"right"' <<<"$output" | grep -q ' right+0x'
+}
+
+@test "threads that run, are preempted, blocked in an announced call or in stdio: each has its stack" {
+	build kinds <<-'C'
+		#include <fcntl.h>
+		#include <pthread.h>
+		#include <stdio.h>
+		#include <sys/eventfd.h>
+		#include <sys/file.h>
+		#include <unistd.h>
+		static void *burns(void *arg)
+		{
+			for (volatile long i = 0;; i++)
+				;
+			return arg;
+		}
+		static void *locks(void *arg)
+		{
+			flock(open(arg, O_RDWR), LOCK_EX);
+			return arg;
+		}
+		static void *reads(void *arg)
+		{
+			unsigned long n;
+			return (void *)read(eventfd(0, 0), &n, sizeof(n)) ? arg : NULL;
+		}
+		static void *gets_(void *arg)
+		{
+			int p[2];
+			return pipe(p) == 0 && fgetc(fdopen(p[0], "r")) ? arg : NULL;
+		}
+		int main(int argc, char **argv)
+		{
+			pthread_t t;
+			flock(open(argv[1], O_RDWR | O_CREAT, 0600), LOCK_EX);
+			for (int i = 0; i < 3; i++)
+				pthread_create(&t, NULL, burns, NULL);
+			pthread_create(&t, NULL, locks, argv[1]);
+			pthread_create(&t, NULL, reads, NULL);
+			pthread_create(&t, NULL, gets_, NULL);
+			usleep(300000);
+			puts("ready");
+			fflush(stdout);
+			pthread_join(t, NULL);
+			return argc;
+		}
+	C
+	watched 2 "$work/kinds" "$work/locked"
+	for i in $(seq 20); do
+		run "$command" dump "$pid"
+		[ "$status" -eq 0 ]
+		[[ $output != *"no stack"* ]]
+		grep -q ' burns+0x' <<<"$output"
+		grep -B3 ' locks+0x' <<<"$output" | grep -q ': syscall'
+		grep -B3 ' reads+0x' <<<"$output" | grep -q 'waiting .*read fd .*eventfd'
+		grep -q ' gets_+0x' <<<"$output"
+	done
+}
+
+# What gdb says of a native run: how deep each thread is, and that it holds what the dump has.
+@test "stacks are those that gdb finds natively" {
+	build deep <<-'C'
+		#include <pthread.h>
+		#include <semaphore.h>
+		#include <stdio.h>
+		#include <unistd.h>
+		static sem_t never;
+		static __attribute__((noinline)) int down(int n)
+		{
+			volatile int left = n;
+			if (left == 0)
+				return sem_wait(&never);
+			return down(left - 1) + left;
+		}
+		static void *begins(void *arg)
+		{
+			return down((int)(long)arg) ? arg : NULL;
+		}
+		int main(void)
+		{
+			pthread_t t;
+			sem_init(&never, 0, 0);
+			for (long i = 0; i < 12; i++)
+				pthread_create(&t, NULL, begins, (void *)i);
+			usleep(200000);
+			puts("ready");
+			fflush(stdout);
+			pthread_join(t, NULL);
+		}
+	C
+	watched 2 "$work/deep"
+	"$command" dump "$pid" >"$work/dump"
+	end_watched
+	"$work/deep" >"$work/out" 3>&- &
+	pid=$!
+	disown
+	until grep -q ready "$work/out"; do sleep 0.05; done
+	gdb -p "$pid" -batch -ex 'thread apply all bt' >"$work/gdb" 2>/dev/null
+	python3 - "$work/dump" "$work/gdb" <<-'END'
+		import re, sys
+		ours, theirs = open(sys.argv[1]).read(), open(sys.argv[2]).read()
+		def depths(entries, frame):
+		    return sorted(len(re.findall(frame, e)) for e in entries if re.search(r"\bbegins\b", e))
+		a = depths(ours.split("\n\n"), r"\bdown\+0x")
+		b = depths(theirs.split("\n\n"), r"\bdown \(")
+		assert a == b and len(a) == 12 and a[-1] == 12, (a, b)
+	END
+}
+
+@test "of a server with many threads every one is seen while it works" {
+	command -v redis-server >/dev/null || skip "no redis-server"
+	LD_PRELOAD=$heddle redis-server --port 0 --unixsocket "$work/socket" --save "" \
+		>"$work/out" 2>&1 3>&- &
+	pid=$!
+	disown
+	until [ -S "$work/socket" ] && "$command" stats "$pid" >/dev/null 2>&1; do sleep 0.05; done
+	redis-benchmark -s "$work/socket" -n 100000 -c 20 -t set,get -q >/dev/null 2>&1 3>&- &
+	for i in $(seq 20); do
+		run "$command" dump "$pid"
+		[ "$status" -eq 0 ]
+		[[ $output == *" main tid $pid"* ]]
+		[[ $output == *"bioProcessBackgroundJobs+"* ]]
+		[[ $output != *"no stack"* ]]
+	done
+	wait
+	run redis-cli -s "$work/socket" ping
+	[ "$output" = PONG ]
+}
+
+@test "another user's process is refused; one that is killed meanwhile ends the dump" {
+	fifty
+	if [ "$(id -u)" -eq 0 ]; then
+		run as_nobody dump "$pid"
+		[ "$status" -eq 1 ]
+		[[ $output == *"you may not look"* ]]
+	fi
+	(sleep 0.1; kill -KILL "$pid") 3>&- &
+	for i in $(seq 40); do
+		run "$command" dump "$pid"
+		[ "$status" -le 1 ]
+	done
+}

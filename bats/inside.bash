@@ -1,0 +1,43 @@
+# Processes to be looked into. Read common.bash first.
+
+# watched PROCS command...: starts it under heddle in the background, sets pid, and waits until it has written "ready".
+watched() {
+	local procs=$1
+	shift
+	GOMAXPROCS=$procs LD_PRELOAD=$heddle "$@" >"$work/out" 2>"$work/err" 3>&- &
+	pid=$!
+	disown
+	until grep -q ready "$work/out"; do
+		kill -0 "$pid"
+		sleep 0.05
+	done
+}
+
+end_watched() {
+	[ -z "${pid:-}" ] || kill -KILL "$pid" 2>/dev/null || true
+}
+
+# Fifty threads of three kinds: ten wait for an event, twenty for a lock, twenty sleep.
+fifty() {
+	watched 2 python3 -c '
+import threading, time
+gate, lock = threading.Event(), threading.Lock()
+lock.acquire()
+def take(): lock.acquire(); lock.release()
+kinds = [gate.wait] * 10 + [take] * 20 + [lambda: time.sleep(1000)] * 20
+threads = [threading.Thread(target=k, daemon=True) for k in kinds]
+for t in threads: t.start()
+time.sleep(0.2)
+print("ready", flush=True)
+time.sleep(1000)'
+}
+
+# as_nobody arguments...: the heddle command as another user. For root.
+as_nobody() {
+	local dir
+	cp "$command" "$work/heddle"
+	for dir in "$BATS_RUN_TMPDIR" "$BATS_SUITE_TMPDIR" "$BATS_FILE_TMPDIR" "$work"; do
+		chmod a+x "$dir" "$(dirname "$dir")"
+	done
+	setpriv --reuid 65534 --regid 65534 --clear-groups "$work/heddle" "$@"
+}
