@@ -19,9 +19,9 @@ FLAGS_debug := -O1 -iquote core/debug -iquote core/tracing -iquote core/san/none
 FLAGS_tsan := -O1 -fsanitize=thread -iquote core/debug -iquote core/tracing -iquote core/san/tsan
 FLAGS_asan := -O1 -fsanitize=address,undefined -fno-sanitize-recover=all \
 	-iquote core/debug -iquote core/tracing -iquote core/san/asan
-TWIN_release := core/release/debug.c core/tracing/trace.c
-TWIN_notrace := core/release/debug.c
-TWIN_debug := core/debug/debug.c core/tracing/trace.c
+TWIN_release := core/release/debug.c core/tracing/trace.c core/tracing/times.c
+TWIN_notrace := core/release/debug.c core/notrace/times.c
+TWIN_debug := core/debug/debug.c core/tracing/trace.c core/tracing/times.c
 TWIN_tsan := $(TWIN_debug)
 TWIN_asan := $(TWIN_debug)
 

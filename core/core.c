@@ -4,6 +4,7 @@
 #include "procs.h"
 #include "report.h"
 #include "sched.h"
+#include "summary.h"
 #include "trace.h"
 #include "view.h"
 
@@ -60,12 +61,14 @@ int core_init(const struct core_config *config)
 	/* The starter is none of those counted. */
 	sched.softmcount = own.softmcount > 1 ? own.softmcount - 1 : own.softmcount;
 	sched.ncpu = procs_affinity();
-	sched.now = sched.lastpoll = nanotime();
+	sched.born = sched.now = sched.lastpoll = nanotime();
 	sched.sysmonwake = UINT64_MAX;
 	mthread_init(&own);
 	glist_init(own.tls);
 	report_init(own.schedtrace, own.scheddetail, own.alldead);
 	trace_init();
+	if (own.times)
+		times_on();
 	r = preempt_init(own.preempt);
 	if (r < 0)
 		return r;

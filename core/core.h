@@ -31,6 +31,7 @@ struct core_config {
 	int debuglevel; /* debug builds: 1 or 2 */
 	uint32_t schedtrace; /* ms between lines on stderr; 0: none */
 	bool scheddetail;
+	bool times; /* keep them: times.h */
 
 	/* Bytes of thread-local data below the FS base of the bare thread block that each
 	 * new G and each M gets. 0: they have none; Gs run on their M's FS base, and

@@ -17,6 +17,7 @@
 #include "stack.h"
 #include "stats.h"
 #include "timer.h"
+#include "times.h"
 
 enum {
 	MAX_PROCS = 1024,
@@ -105,7 +106,7 @@ struct g {
 	bool hosted; /* ghost() made it: stack, thread block and host stay with it */
 	bool kept; /* hosted: stays off the free lists when it ends; written by the G itself */
 	ATOMIC(uint64_t) waitsince; /* sched.now at the park */
-	ATOMIC(uint64_t) runnablesince; /* nanotime of the ready, when it is wanted */
+	ATOMIC(uint64_t) runnablesince; /* nanotime of the ready, when times are kept */
 	ATOMIC(const void *) waiton; /* the futex word or fd it waits for */
 	struct g *alllink; /* of sched.allg; fixed at birth */
 	void *fiber; /* the sanitizer's handle of this context */
@@ -222,6 +223,7 @@ struct p {
 	struct timers timers __attribute__((aligned(CACHE_LINE)));
 	struct stats stats __attribute__((aligned(CACHE_LINE))); /* written by the owner */
 	struct sysmontick mon __attribute__((aligned(CACHE_LINE)));
+	struct times times; /* written by the owner, when times are kept */
 };
 
 struct gqueue {
@@ -241,7 +243,6 @@ struct sched {
 	ATOMIC(uint32_t) gcwaiting; /* procresize wants the world stopped */
 	ATOMIC(int32_t) gomaxprocs;
 	ATOMIC(struct p **) allp; /* MAX_PROCS pointers; filled in order, never freed */
-	ATOMIC(bool) latency; /* keep waitsince and runnablesince */
 	bool up; /* schedinit is through */
 	ATOMIC(bool) nobarrier; /* the kernel refuses membarrier; fixed at the start */
 
@@ -290,6 +291,9 @@ struct sched {
 	ATOMIC(uint32_t) midgen;
 	ATOMIC(uint64_t) idlepmask[MAX_PROCS / 64]; /* bit set: that P is idle (P6) */
 	ATOMIC(uint64_t) timerpmask[MAX_PROCS / 64]; /* bit set: that P may have timers */
+	ATOMIC(uint32_t) alive; /* Gs, and the most that ever were, when times are kept */
+	ATOMIC(uint32_t) peakgs;
+	uint64_t born; /* nanotime of the start */
 	uint64_t seed;
 	uint64_t foreignmask; /* of Gs started by kernel threads that are no Ms */
 	int32_t ncpu;

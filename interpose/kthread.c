@@ -11,12 +11,20 @@
 #include "thread.h"
 #include "wire.h"
 
+static ATOMIC(uint64_t) nwired;
+
+uint64_t wire_count(void)
+{
+	return ld_rlx(&nwired);
+}
+
 void thread_wire(struct thread *t)
 {
 	if (t->wired)
 		return;
 	lockosthread();
 	t->wired = true;
+	add_rlx(&nwired, 1);
 }
 
 void thread_own_tid(struct thread *t)
@@ -35,6 +43,7 @@ void thread_wire_sig(struct thread *t)
 		return;
 	lockosthread_sig();
 	t->wired = true;
+	add_rlx(&nwired, 1);
 }
 
 void thread_spoil(struct thread *t)

@@ -24,6 +24,20 @@ EXPORT pid_t _Fork(void)
 	return pid;
 }
 
+/* exit runs our destructor; this runs nobody's. */
+EXPORT void _exit(int status)
+{
+	if (served())
+		heddle_ending();
+	real_table._exit(status);
+	__builtin_unreachable();
+}
+
+EXPORT void _Exit(int status)
+{
+	_exit(status);
+}
+
 /* ---- clone, as a program calls it for a process ---- */
 
 struct start {

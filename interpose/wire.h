@@ -4,6 +4,7 @@
 
 #include <sched.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 struct thread;
 
@@ -19,6 +20,9 @@ void thread_spoil(struct thread *t);
 void thread_spoil_sig(struct thread *t);
 void thread_own_tid(struct thread *t);
 void thread_unwire(struct thread *t);
+
+/* wire_count: how often a thread was. */
+uint64_t wire_count(void);
 
 /* wire_first: the program's only thread, before there is a second, may own what the kernel knows it
  * by: it is to be wired from the start. wire_first_do: at the start. */

@@ -40,6 +40,7 @@ SETTER(schedtrace, uint32_t)
 SETTER(scheddetail, bool)
 SETTER(preempt, bool)
 SETTER(maxthreads, int32_t)
+SETTER(stats, bool)
 SETTER(debuglevel, int)
 #undef SETTER
 
@@ -51,6 +52,7 @@ static const struct row rows[] = {
 	{ "HEDDLE_SCHEDDETAIL", BOOL, 1, set_scheddetail },
 	{ "HEDDLE_PREEMPT", BOOL, 1, set_preempt },
 	{ "HEDDLE_MAXTHREADS", NUMBER, 10000, set_maxthreads },
+	{ "HEDDLE_STATS", BOOL, 1, set_stats },
 	{ "HEDDLE_DEBUG", NUMBER, 2, set_debuglevel },
 };
 

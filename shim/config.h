@@ -13,6 +13,7 @@ struct config {
 	bool scheddetail; /* HEDDLE_SCHEDDETAIL */
 	bool preempt; /* HEDDLE_PREEMPT */
 	int32_t maxthreads; /* HEDDLE_MAXTHREADS */
+	bool stats; /* HEDDLE_STATS */
 	int debuglevel; /* HEDDLE_DEBUG */
 };
 

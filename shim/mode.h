@@ -30,6 +30,9 @@ bool heddle_start(void);
 /* heddle_started: true once it is up. */
 bool heddle_started(void);
 
+/* heddle_ending: the process is about to end, by no way that runs destructors. */
+void heddle_ending(void);
+
 /* heddle_forked: in the child of a fork: asleep again, until it creates a thread. */
 void heddle_forked(void);
 

@@ -10,6 +10,7 @@
 
 #include "config.h"
 #include "core.h"
+#include "ending.h"
 #include "harvest.h"
 #include "mode.h"
 #include "once.h"
@@ -84,9 +85,15 @@ void heddle_forked(void)
 	if (!started)
 		return;
 	started = false;
+	ending_forked();
 	/* The thread that forked is the child's first; it is no G until it creates another. */
 	thread_forked();
 	core_forked();
+}
+
+void heddle_ending(void)
+{
+	ending_print();
 }
 
 __attribute__((constructor(101))) static void construct(void)
@@ -166,6 +173,7 @@ bool heddle_start(void)
 		.debuglevel = config.debuglevel,
 		.schedtrace = config.schedtrace,
 		.scheddetail = config.scheddetail,
+		.times = config.stats,
 		.signalled = signals_wake,
 		.sigdue = thread_due,
 		.pursues = cancel_pursues,
@@ -197,5 +205,7 @@ bool heddle_start(void)
 	started = true;
 	thread_main_started();
 	thread_start_signals();
+	if (config.stats)
+		ending_begin();
 	return true;
 }

@@ -5,6 +5,7 @@
 #include "gmp.h"
 
 #define trace_init() ((void)0)
+#define trace_new(gp) ((void)(gp))
 #define trace_run(mp, gp) ((void)(mp), (void)(gp))
 #define trace_stop(mp, gp, why) ((void)(mp), (void)(gp), (void)(why))
 #define trace_ready(mp, gp) ((void)(mp), (void)(gp))

@@ -10,7 +10,7 @@ struct ring {
 	struct traceevent events[RING_EVENTS];
 };
 
-ATOMIC(bool) tracing;
+ATOMIC(uint32_t) tracing;
 
 void trace_init(void)
 {
@@ -18,10 +18,13 @@ void trace_init(void)
 
 void trace_on(bool on)
 {
-	st_sc(&tracing, on);
+	if (on)
+		or_sc(&tracing, TRACING_RINGS);
+	else
+		and_sc(&tracing, ~(uint32_t)TRACING_RINGS);
 }
 
-void trace_event(struct m *mp, enum tracekind kind, uint64_t goid, uint32_t arg)
+static void ring_event(struct m *mp, enum tracekind kind, struct g *gp, uint32_t arg)
 {
 	struct g *self = getg();
 	struct ring *r;
@@ -44,10 +47,20 @@ void trace_event(struct m *mp, enum tracekind kind, uint64_t goid, uint32_t arg)
 	n = ld_rlx(&r->n);
 	ev = &r->events[n % RING_EVENTS];
 	ev->when = nanotime();
-	ev->goid = goid;
+	ev->goid = gp ? gp->goid : 0;
 	ev->kind = kind;
 	ev->arg = arg;
 	st_rel(&r->n, n + 1);
+}
+
+void trace_event(struct m *mp, enum tracekind kind, struct g *gp, uint32_t arg)
+{
+	uint32_t on = ld_rlx(&tracing);
+
+	if (on & TRACING_TIMES)
+		times_event(mp, kind, gp, arg);
+	if ((on & TRACING_RINGS) && kind != TRACE_NEW)
+		ring_event(mp, kind, gp, arg);
 }
 
 void trace_read(void (*fn)(uint32_t mid, const struct traceevent *ev, void *arg), void *arg)

@@ -15,6 +15,7 @@ enum tracekind {
 	TRACE_READY, /* G was made runnable here */
 	TRACE_STEAL, /* G was taken; arg: the victim's P */
 	TRACE_MSTOP, /* this M goes to sleep */
+	TRACE_NEW, /* G begins to be: no event of the rings */
 };
 
 struct traceevent {
@@ -24,7 +25,12 @@ struct traceevent {
 	uint32_t arg;
 };
 
-extern ATOMIC(bool) tracing __attribute__((visibility("hidden")));
+enum {
+	TRACING_RINGS = 1,
+	TRACING_TIMES = 2, /* times.h */
+};
+
+extern ATOMIC(uint32_t) tracing __attribute__((visibility("hidden")));
 
 void trace_init(void);
 
@@ -35,19 +41,23 @@ void trace_on(bool on);
  * Context  while nothing is recorded: events written meanwhile may be torn. */
 void trace_read(void (*fn)(uint32_t mid, const struct traceevent *ev, void *arg), void *arg);
 
-void trace_event(struct m *mp, enum tracekind kind, uint64_t goid, uint32_t arg);
+void trace_event(struct m *mp, enum tracekind kind, struct g *gp, uint32_t arg);
 
-#define trace_if(mp, kind, goid, arg)                                                              \
+/* times_event: what times.h keeps of it. In times.c. */
+void times_event(struct m *mp, enum tracekind kind, struct g *gp, uint32_t arg);
+
+#define trace_if(mp, kind, gp, arg)                                                                \
 	do {                                                                                       \
-		if (__builtin_expect(ld_rlx(&tracing), false))                                     \
-			trace_event((mp), (kind), (goid), (arg));                                  \
+		if (__builtin_expect(ld_rlx(&tracing) != 0, false))                                \
+			trace_event((mp), (kind), (gp), (arg));                                    \
 	} while (0)
 
-#define trace_run(mp, gp) trace_if(mp, TRACE_RUN, (gp)->goid, (uint32_t)(mp)->p->id)
+#define trace_new(gp) trace_if(NULL, TRACE_NEW, (gp), 0)
+#define trace_run(mp, gp) trace_if(mp, TRACE_RUN, (gp), (uint32_t)(mp)->p->id)
 #define trace_stop(mp, gp, why)                                                                    \
-	trace_if(mp, TRACE_STOP, (gp)->goid, (uint32_t)(why) << 8 | (gp)->waitreason)
-#define trace_ready(mp, gp) trace_if(mp, TRACE_READY, (gp)->goid, 0)
-#define trace_steal(mp, gp, victim) trace_if(mp, TRACE_STEAL, (gp)->goid, (uint32_t)(victim)->id)
-#define trace_mstop(mp) trace_if(mp, TRACE_MSTOP, 0, 0)
+	trace_if(mp, TRACE_STOP, (gp), (uint32_t)(why) << 8 | (gp)->waitreason)
+#define trace_ready(mp, gp) trace_if(mp, TRACE_READY, (gp), 0)
+#define trace_steal(mp, gp, victim) trace_if(mp, TRACE_STEAL, (gp), (uint32_t)(victim)->id)
+#define trace_mstop(mp) trace_if(mp, TRACE_MSTOP, NULL, 0)
 
 #endif

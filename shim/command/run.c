@@ -42,10 +42,12 @@ static int inject(const char *library)
 	return r;
 }
 
-enum { PROCS, SCHEDTRACE, SEED, OFF };
+enum { PROCS, MAX_THREADS, STATS, SCHEDTRACE, SEED, OFF };
 
 static const struct option_row options[] = {
 	[PROCS] = { "procs", 'p', "N", "GOMAXPROCS: how many run at once" },
+	[MAX_THREADS] = { "max-threads", 0, "N", "rather no more kernel threads than these" },
+	[STATS] = { "stats", 0, NULL, "a table on stderr when it ends" },
 	[SCHEDTRACE] = { "schedtrace", 0, "MS",
 			 "a line of the scheduler's state on stderr, so often" },
 	[SEED] = { "seed", 0, "N", "of the scheduler's random choices" },
@@ -56,13 +58,18 @@ static const struct option_row options[] = {
 /* An option's wish, to the environment. False: its value cannot be. */
 static bool apply(int option, const char *value)
 {
-	enum { HOUR_MS = 3600 * 1000, MOST_PROCS = 1024 };
+	enum { HOUR_MS = 3600 * 1000, MOST_PROCS = 1024, MOST_THREADS = 10000 };
 	long n;
 
 	switch (option) {
 	case PROCS:
 		return read_number("--procs", value, 1, MOST_PROCS, &n) &&
 		       setenv("GOMAXPROCS", value, 1) == 0;
+	case MAX_THREADS:
+		return read_number("--max-threads", value, 1, MOST_THREADS, &n) &&
+		       setenv("HEDDLE_MAXTHREADS", value, 1) == 0;
+	case STATS:
+		return setenv("HEDDLE_STATS", "1", 1) == 0;
 	case SCHEDTRACE:
 		return read_number("--schedtrace", value, 1, HOUR_MS, &n) &&
 		       setenv("HEDDLE_SCHEDTRACE", value, 1) == 0;

@@ -1,0 +1,119 @@
+#!/usr/bin/env bats
+# HEDDLE_STATS, heddle run --stats: a table on standard error when the process ends, however it does.
+load common
+bats_require_minimum_version 1.5.0
+command=$top/build/heddle
+
+# Fifty threads that sleep, and an end of the given kind.
+sleepers='
+import os, sys, threading, time
+gate = threading.Event()
+threads = [threading.Thread(target=gate.wait) for _ in range(50)]
+for t in threads: t.start()
+time.sleep(0.05)
+gate.set()
+for t in threads: t.join()
+'
+
+# The table, checked as a whole; its numbers by name.
+expect_table() {
+	python3 - "$1" <<-'END'
+		import re, sys
+		text = open(sys.argv[1]).read()
+		pattern = (r"heddle: process \d+ on 2 Ps, [\d.,]+ (s|ms)\n"
+		    r"  threads +50 made beside the first, at most 51 at once\n"
+		    r"  kernel threads +(\d+) at most, natively 51\n"
+		    r"  switches +[\d,]+; of slices that were over [\d,]+, by yields [\d,]+\n"
+		    r"  steals +[\d,]+, of [\d,]+ threads\n"
+		    r"  wait for a cpu +p50 [\d.,]+ (ns|µs|ms|s), p99 [\d.,]+ (ns|µs|ms|s), longest [\d.,]+ (ns|µs|ms|s)\n"
+		    r"  parks +[\d,]+: lock [\d,]+, sleep [\d,]+(, (read|write|park) [\d,]+)*\n"
+		    r"  announced calls [\d,]+, of which [\d,]+ gave way to others\n"
+		    r"  unannounced +[\d,]+ blocks that gave way to others\n"
+		    r"  wired +[\d,]+ times a thread was tied to its kernel thread\n")
+		m = re.fullmatch(pattern, text)
+		assert m, text
+		assert int(m[2]) <= 12, text
+	END
+}
+
+@test "it comes when main returns, on exit and on _exit, once, with the status" {
+	"$command" run -p 2 --stats python3 -c "$sleepers" 2>"$work/err"
+	expect_table "$work/err"
+	for end in 'sys.exit(3)' 'os._exit(3)'; do
+		"$command" run -p 2 --stats python3 -c "$sleepers$end" 2>"$work/err" || [ $? -eq 3 ]
+		expect_table "$work/err"
+	done
+}
+
+@test "it comes with the last thread when main has gone before" {
+	build last <<-'C'
+		#include <pthread.h>
+		#include <unistd.h>
+		static void *sleeps(void *arg)
+		{
+			usleep(50000);
+			return arg;
+		}
+		int main(void)
+		{
+			pthread_t t;
+			for (int i = 0; i < 50; i++)
+				pthread_create(&t, NULL, sleeps, NULL);
+			pthread_exit(NULL);
+		}
+	C
+	run "$command" run --stats "$work/last"
+	[ "$status" -eq 0 ]
+	[[ $output =~ "threads"\ +"50 made" ]]
+	[ "$(grep -c '^heddle: process' <<<"$output")" -eq 1 ]
+}
+
+@test "it is not for children that only exec or end, nor for who made no thread" {
+	run "$command" run --stats python3 -c '
+import os, subprocess, threading, time
+t = threading.Thread(target=time.sleep, args=(0.01,)); t.start(); t.join()
+if os.fork() == 0: os._exit(0)
+os.wait()
+subprocess.run(["true"])
+os.system("exit 0")'
+	[ "$(grep -c '^heddle: process' <<<"$output")" -eq 1 ]
+	run "$command" run --stats true
+	[ -z "$output" ]
+}
+
+@test "a child that makes threads has one of its own" {
+	run "$command" run --stats python3 -c '
+import os, sys, threading, time
+def some(n):
+    t = [threading.Thread(target=time.sleep, args=(0.01,)) for _ in range(n)]
+    for x in t: x.start()
+    for x in t: x.join()
+some(3)
+if os.fork() == 0:
+    some(7)
+    os._exit(0)
+os.wait()'
+	[ "$(grep -c '^heddle: process' <<<"$output")" -eq 2 ]
+	[[ $output =~ "7 made".*"3 made" ]]
+}
+
+@test "standard error closed before the end, or made something else: the table is where it was" {
+	"$command" run -p 2 --stats python3 -c "${sleepers}os.close(2)" 2>"$work/err"
+	expect_table "$work/err"
+	"$command" run -p 2 --stats python3 -c "${sleepers}
+f = os.open('$work/other', os.O_CREAT | os.O_WRONLY); os.dup2(f, 2); os.close(f)" 2>"$work/err"
+	expect_table "$work/err"
+	[ ! -s "$work/other" ]
+	# Everything closed: nowhere rather than somewhere else.
+	"$command" run -p 2 --stats python3 -c "${sleepers}
+os.closerange(2, 4096)
+f = os.open('$work/other', os.O_CREAT | os.O_WRONLY); [os.dup2(f, i) for i in range(899, 910)]" 2>"$work/err"
+	[ ! -s "$work/err" ]
+	[ ! -s "$work/other" ]
+}
+
+@test "without it there is none" {
+	run "$command" run -p 2 python3 -c "$sleepers"
+	[ "$status" -eq 0 ]
+	[ -z "$output" ]
+}

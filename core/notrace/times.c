@@ -1,0 +1,7 @@
+/* No times: the empty twin of tracing/times.c. */
+#include "summary.h"
+
+bool times_on(void)
+{
+	return false;
+}

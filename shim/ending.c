@@ -1,0 +1,195 @@
+/* The table that HEDDLE_STATS asks for. It is printed where the process ends by itself: by exit, by
+ * _exit, with its last thread; a signal or a raw exit_group leaves none.
+ *
+ * Programs close standard error before they end, and may have made something else of number 2. So
+ * a duplicate of it is kept, high up, and both are asked whether they still are what they were. */
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "atomic.h"
+#include "ending.h"
+#include "summary.h"
+#include "syscall.h"
+#include "text.h"
+#include "wire.h"
+
+enum { HIGH = 900, TABLE = 2048, COLUMN = 18 };
+
+static ATOMIC(bool) wanted;
+static long pid;
+static int kept = -1;
+static struct stat errors;
+
+static bool is_errors(int fd)
+{
+	struct stat st;
+
+	return fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == errors.st_dev &&
+	       st.st_ino == errors.st_ino;
+}
+
+void ending_begin(void)
+{
+	if (fstat(STDERR_FILENO, &errors) != 0)
+		return;
+	kept = (int)arch_syscall3(SYS_fcntl, STDERR_FILENO, F_DUPFD_CLOEXEC, HIGH);
+	pid = arch_syscall3(SYS_getpid, 0, 0, 0);
+	st_rlx(&wanted, true);
+}
+
+/* ---- words ---- */
+
+static void put_count(struct text *t, uint64_t n)
+{
+	if (n >= 1000) {
+		put_count(t, n / 1000);
+		text_put(t, ",");
+		n %= 1000;
+		text_put(t, n < 10 ? "00" : n < 100 ? "0" : "");
+	}
+	text_unsigned(t, n);
+}
+
+/* Three figures or more. */
+static void put_time(struct text *t, uint64_t ns)
+{
+	static const struct {
+		uint64_t ns;
+		const char *name;
+	} units[] = { { 1000000000, " s" }, { 1000000, " ms" }, { 1000, " µs" } };
+
+	for (int i = 0; i < 3; i++) {
+		uint64_t whole = ns / units[i].ns,
+			 hundredths = ns % units[i].ns / (units[i].ns / 100);
+		if (whole == 0)
+			continue;
+		put_count(t, whole);
+		if (whole < 100) {
+			text_put(t, ".");
+			text_unsigned(t, hundredths / 10);
+			if (whole < 10)
+				text_unsigned(t, hundredths % 10);
+		}
+		text_put(t, units[i].name);
+		return;
+	}
+	text_unsigned(t, ns);
+	text_put(t, " ns");
+}
+
+static void begin_row(struct text *t, const char *name)
+{
+	size_t before = t->len;
+
+	text_put(t, "  ");
+	text_put(t, name);
+	while (t->len - before < COLUMN && t->len + 1 < t->cap)
+		text_put(t, " ");
+}
+
+static void counted(struct text *t, const char *before, uint64_t n, const char *after)
+{
+	text_put(t, before);
+	put_count(t, n);
+	text_put(t, after);
+}
+
+static void rows_of_threads(struct text *t, const struct summary *s)
+{
+	/* One is heddle's own, which finds threads for signals; and the first was there. */
+	uint64_t made = s->stats.created > 1 ? s->stats.created - 2 : 0;
+	uint64_t peak = s->peakgs > 1 ? s->peakgs - 1 : 0;
+
+	begin_row(t, "threads");
+	counted(t, "", made, " made beside the first");
+	counted(t, ", at most ", peak, " at once\n");
+	begin_row(t, "kernel threads");
+	counted(t, "", (uint64_t)s->kthreads, " at most");
+	counted(t, ", natively ", peak, "\n");
+	begin_row(t, "switches");
+	counted(t, "", s->stats.switches, "");
+	counted(t, "; of slices that were over ", s->stats.preempts, "");
+	counted(t, ", by yields ", s->stats.yields, "\n");
+	begin_row(t, "steals");
+	counted(t, "", s->stats.steals, "");
+	counted(t, ", of ", s->stats.stolen, " threads\n");
+}
+
+static void rows_of_blocking(struct text *t, const struct summary *s)
+{
+	static const char *const reasons[] = { NULL, "lock", "sleep", "read", "write", "park" };
+	bool any = false;
+
+	begin_row(t, "parks");
+	counted(t, "", s->stats.parks, "");
+	for (uint32_t i = 1; i < sizeof(reasons) / sizeof(*reasons); i++) {
+		if (s->parks[i] == 0)
+			continue;
+		text_put(t, any ? ", " : ": ");
+		text_put(t, reasons[i]);
+		counted(t, " ", s->parks[i], "");
+		any = true;
+	}
+	text_put(t, "\n");
+	begin_row(t, "announced calls");
+	counted(t, "", s->calls, "");
+	counted(t, ", of which ", s->stats.retakecall, " gave way to others\n");
+	begin_row(t, "unannounced");
+	counted(t, "", s->stats.retakeblock, " blocks that gave way to others\n");
+	begin_row(t, "wired");
+	counted(t, "", wire_count(), " times a thread was tied to its kernel thread\n");
+}
+
+static void row_of_waiting(struct text *t, const struct summary *s)
+{
+	if (s->waited == 0)
+		return;
+	begin_row(t, "wait for a cpu");
+	text_put(t, "p50 ");
+	put_time(t, s->p50);
+	text_put(t, ", p99 ");
+	put_time(t, s->p99);
+	text_put(t, ", longest ");
+	put_time(t, s->longest);
+	text_put(t, "\n");
+}
+
+void ending_print(void)
+{
+	static struct summary s;
+	char buf[TABLE];
+	struct text t = TEXT(buf);
+	int fd;
+
+	/* Not in the child of a vfork, which has our memory. */
+	if (!ld_rlx(&wanted) || arch_syscall3(SYS_getpid, 0, 0, 0) != pid ||
+	    !xchg_acq(&wanted, false))
+		return;
+	fd = is_errors(kept) ? kept : is_errors(STDERR_FILENO) ? STDERR_FILENO : -1;
+	if (fd < 0)
+		return;
+	summary_read(&s);
+	text_put(&t, "heddle: process ");
+	text_num(&t, pid);
+	text_put(&t, " on ");
+	text_num(&t, s.procs);
+	text_put(&t, s.procs == 1 ? " P, " : " Ps, ");
+	put_time(&t, s.lived);
+	text_put(&t, "\n");
+	rows_of_threads(&t, &s);
+	row_of_waiting(&t, &s);
+	rows_of_blocking(&t, &s);
+	arch_syscall3(SYS_write, fd, (long)buf, (long)t.len);
+}
+
+void ending_forked(void)
+{
+	st_rlx(&wanted, false);
+}
+
+__attribute__((destructor(101))) static void destruct(void)
+{
+	ending_print();
+}

@@ -1,0 +1,11 @@
+/* HEDDLE_STATS: a table on standard error when the process ends. */
+#ifndef HEDDLE_ENDING_H
+#define HEDDLE_ENDING_H
+
+/* ending_begin: the scheduler has started, and the table is wanted. ending_print: prints it, once,
+ * in the process that began it; any context. ending_forked: the child of a fork has none. */
+void ending_begin(void);
+void ending_print(void);
+void ending_forked(void);
+
+#endif
