@@ -8,5 +8,6 @@ extern const struct command command_run;
 extern const struct command command_ps;
 extern const struct command command_stats;
 extern const struct command command_dump;
+extern const struct command command_doctor;
 
 #endif

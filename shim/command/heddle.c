@@ -6,10 +6,7 @@
 #include "commands.h"
 
 static const struct command *const commands[] = {
-	&command_run,
-	&command_ps,
-	&command_stats,
-	&command_dump,
+	&command_run, &command_ps, &command_stats, &command_dump, &command_doctor,
 };
 
 enum { COMMANDS = sizeof(commands) / sizeof(*commands) };

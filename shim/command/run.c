@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "commands.h"
+#include "target.h"
 
 /* The library beside this command, or where `make install` puts it. */
 static int find_library(char *path, size_t size)
@@ -83,23 +84,49 @@ static bool apply(int option, const char *value)
 	}
 }
 
+/* False: it was said why not. *native: heddle is to keep away from it. */
+static bool may_serve(const char *command, bool *native)
+{
+	static struct target t;
+
+	switch (target_check(command, &t)) {
+	case TARGET_REFUSED:
+		fprintf(stderr,
+			"heddle: %s: %s: heddle cannot serve it (heddle run --off runs it natively)\n",
+			t.path, t.why);
+		return false;
+	case TARGET_NATIVE:
+		fprintf(stderr, "heddle: %s: %s: it runs natively\n", t.path, t.why);
+		*native = true;
+		return true;
+	default:
+		return true;
+	}
+}
+
 static int run(const struct command *self, int argc, char **argv)
 {
+	bool off = false, native = false;
 	char library[PATH_MAX];
 	struct scan scan;
 	int found;
 
 	scan_begin(&scan, self, argc, argv);
-	while ((found = scan_next(&scan)) >= 0)
+	while ((found = scan_next(&scan)) >= 0) {
+		off |= found == OFF;
 		if (!apply(found, scan.value))
 			return USAGE;
+	}
 	if (found != SCAN_END)
 		return scan_status(found);
 	if (scan.noperands == 0) {
 		fprintf(stderr, "heddle run: which command? see heddle run --help\n");
 		return USAGE;
 	}
-	if (find_library(library, sizeof(library)) < 0 || inject(library) < 0) {
+	if (!off && !may_serve(scan.operands[0], &native))
+		return CANNOT_RUN;
+	if (!off && !native &&
+	    (find_library(library, sizeof(library)) < 0 || inject(library) < 0)) {
 		fprintf(stderr, "heddle: libheddle.so: %s\n", strerror(errno));
 		return CANNOT_RUN;
 	}
