@@ -43,7 +43,7 @@ $(BUILD)/shim/command/%.o: shim/command/%.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(BASE) -O2 -DHEDDLE_VERSION='"$(VERSION)"' -c $< -o $@
 $(BUILD)/heddle: $(COMMAND)
-	$(Q)$(CC) $^ -o $@ -lunwind-$(ARCH) -lunwind
+	$(Q)$(CC) $(COMMAND) -o $@ -lunwind-$(ARCH) -lunwind
 
 SHIM := $(wildcard shim/*.c interpose/*.c interpose/$(ARCH)/*.c interpose/$(ARCH)/*.S)
 SHIM_FLAGS := -iquote shim -iquote interpose -fexceptions \
