@@ -6,6 +6,7 @@
 #include <syslog.h>
 
 #include "io.h"
+#include "wire.h"
 
 /* The roads of PLAIN rows. */
 enum { HANDS = 0, ENDS = 1, SPAWNS = 2 };
@@ -14,8 +15,10 @@ static inline struct thread *announce(int road)
 {
 	struct thread *t = io_self();
 
-	if (road & SPAWNS)
+	if (road & SPAWNS) {
+		state_settle();
 		fd_allshared();
+	}
 	if (t && (road & ENDS))
 		cancel_blocks(t);
 	else if (t)

@@ -71,6 +71,31 @@ EXPORT int personality(unsigned long persona)
 
 /* ---- prctl ---- */
 
+/* Many set it in each of their threads, and few make a process then, or filter calls: until one
+ * does that it need not be wired for it. */
+static bool gives_up(struct thread *t, int option, const unsigned long *a, int *r)
+{
+	if (a[1] || a[2] || a[3])
+		return false;
+	if (option == PR_SET_NO_NEW_PRIVS && a[0] == 1) {
+		t->nonew = true;
+		*r = 0;
+		return true;
+	}
+	*r = 1;
+	return option == PR_GET_NO_NEW_PRIVS && a[0] == 0 && t->nonew;
+}
+
+void state_settle(void)
+{
+	struct thread *t = heddle_started() ? thread_self() : NULL;
+
+	if (!t || !t->nonew || arch_syscall6(SYS_prctl, PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0, 0) == 1)
+		return;
+	thread_spoil(t);
+	arch_syscall6(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0);
+}
+
 /* Of one kernel thread, and for it alone. */
 static bool spoils(int option)
 {
@@ -79,7 +104,6 @@ static bool spoils(int option)
 	case PR_SET_SECUREBITS:
 	case PR_CAPBSET_DROP:
 	case PR_CAP_AMBIENT:
-	case PR_SET_NO_NEW_PRIVS:
 	case PR_SET_SECCOMP:
 	case PR_SET_TIMERSLACK:
 	case PR_SET_TSC:
@@ -129,6 +153,7 @@ EXPORT int prctl(int option, ...)
 	struct thread *t = served() ? thread_self() : NULL;
 	unsigned long a[4];
 	va_list args;
+	int r;
 
 	va_start(args, option);
 	for (int i = 0; i < 4; i++)
@@ -136,6 +161,10 @@ EXPORT int prctl(int option, ...)
 	va_end(args);
 	if (t && (option == PR_SET_NAME || option == PR_GET_NAME))
 		return (int)io_answer(name_call(option, a[0]));
+	if (t && gives_up(t, option, a, &r))
+		return r;
+	if (t && option == PR_SET_SECCOMP)
+		state_settle();
 	if (t && spoils(option))
 		thread_spoil(t);
 	return (int)io_answer(arch_syscall6(SYS_prctl, option, (long)a[0], (long)a[1], (long)a[2],

@@ -101,6 +101,7 @@ void process_forking(void)
 
 	if (t)
 		thread_wire(t);
+	state_settle();
 	fd_allshared();
 }
 

@@ -221,6 +221,7 @@ static bool thread_call(struct thread *t, long nr, long *a, long *r)
 	case SYS_landlock_restrict_self:
 	case SYS_keyctl:
 		/* The kernel means a kernel thread. */
+		state_settle();
 		thread_spoil(t);
 		return false;
 	case SYS_io_uring_setup:
@@ -230,6 +231,10 @@ static bool thread_call(struct thread *t, long nr, long *a, long *r)
 		/* Numbers of rings that are a kernel thread's own. */
 		if (a[1] == IORING_REGISTER_RING_FDS_)
 			thread_wire(t);
+		return false;
+	case SYS_execve:
+	case SYS_execveat:
+		state_settle();
 		return false;
 	case SYS_exit:
 		thread_vanish(t);

@@ -405,6 +405,7 @@ static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 	/* Of the usual size all is shown that there is, down to the guard. */
 	t->size = !attr && ld_rlx(&defaults_set) ? req.size : 0;
 	t->explicit = req.explicit;
+	t->nonew = self && self->nonew;
 	t->named = self && self->named;
 	if (t->named)
 		strcpy(t->name, self->name);

@@ -86,6 +86,7 @@ struct thread {
 	ATOMIC(uint32_t) settled; /* its first wishes are fulfilled; futex word of its creator */
 	bool pinned; /* cpus is set, or is to be */
 	cpu_set_t cpus;
+	bool nonew; /* gave up new privileges; its kernel thread is told where that matters */
 	bool niced; /* nice is set, or is to be */
 	int nice;
 	bool wired; /* to its kernel thread */

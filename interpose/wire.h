@@ -33,6 +33,10 @@ void wire_first_do(struct thread *t);
  * it is one of kstate.c's, or of priorities; else false. */
 bool state_call(long nr, const long *a, long *r);
 
+/* state_settle: what is only in the calling thread's record becomes its kernel thread's, for it
+ * makes a process, or becomes another program. */
+void state_settle(void);
+
 /* ---- policy.c ---- */
 
 /* wishes_try: could t be given that policy and that set of cpus? Returns 0 or what pthread_create

@@ -289,6 +289,76 @@ TEST(privileges_are_given_up_by_one_thread)
 	keeps_privileges(NULL);
 }
 
+/* What a program sees that was begun with it. */
+#define LOOKS_FOR_1 "grep -q 'NoNewPrivs:.1' /proc/self/status"
+
+static void *begins_programs(void *gives)
+{
+	bool given = gives != NULL;
+	pid_t pid;
+
+	if (given)
+		EXPECT_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	EXPECT_EQ(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0), given);
+	pid = fork();
+	if (pid == 0)
+		_exit(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0));
+	EXPECT_EQ(WEXITSTATUS(status_of(pid)), given);
+	pid = vfork();
+	if (pid == 0) {
+		execl("/bin/sh", "sh", "-c", LOOKS_FOR_1, (char *)NULL);
+		_exit(9);
+	}
+	EXPECT_EQ(WEXITSTATUS(status_of(pid)), !given);
+	EXPECT_EQ(WEXITSTATUS(system(LOOKS_FOR_1)), !given);
+	EXPECT_EQ(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0), given);
+	return gives;
+}
+
+static void *becomes_another(void *how)
+{
+	char *const argv[] = { "sh", "-c", LOOKS_FOR_1, NULL }, *const envp[] = { NULL };
+
+	EXPECT_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	switch ((long)how) {
+	case 0:
+		execv("/bin/sh", argv);
+		break;
+	case 1:
+		execve("/bin/sh", argv, envp);
+		break;
+	case 2:
+		execvp("sh", argv);
+		break;
+	case 3:
+		execlp("sh", "sh", "-c", LOOKS_FOR_1, (char *)NULL);
+		break;
+	case 4:
+		execle("/bin/sh", "sh", "-c", LOOKS_FOR_1, (char *)NULL, envp);
+		break;
+	default:
+		execveat(AT_FDCWD, "/bin/sh", argv, envp, 0);
+	}
+	return how;
+}
+
+TEST(privileges_are_given_up_for_what_a_thread_begins)
+{
+	pthread_t t[2];
+
+	start(&t[0], 1, begins_programs, (void *)1);
+	start(&t[1], 1, begins_programs, NULL);
+	join(t, 2);
+	for (long how = 0; how < 6; how++) {
+		pid_t pid = fork();
+		if (pid == 0) {
+			on_thread(becomes_another, (void *)how);
+			_exit(9);
+		}
+		EXPECT_EQ(WEXITSTATUS(status_of(pid)), 0);
+	}
+}
+
 static void *acts_for(void *user)
 {
 	uid_t u = (uid_t)(long)user;
