@@ -52,6 +52,15 @@ S
 	[ "${lines[1]}" = 5 ]
 }
 
+@test "valgrind is left alone" {
+	# As it puts its own objects beside us.
+	gcc -shared -x c /dev/null -o "$work/vgpreload_core-amd64-linux.so"
+	run env LD_PRELOAD="$work/vgpreload_core-amd64-linux.so:$heddle" "$work/p"
+	[ "$status" -eq 0 ]
+	[ "${lines[0]}" = "heddle: runs natively: valgrind is present" ]
+	[ "${lines[1]}" = 5 ]
+}
+
 @test "a junk value is named in one line and ignored" {
 	run env HEDDLE_SEED=soup HEDDLE_PREEMPT=maybe LD_PRELOAD="$heddle" "$work/p"
 	[ "$status" -eq 0 ]

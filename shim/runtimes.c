@@ -1,6 +1,7 @@
 /* Runtimes in the program that heddle cannot serve. A sanitizer's puts itself before the same
  * calls. Go's makes its own system calls, and knows each of its threads by what the kernel keeps of
- * a kernel thread: its tid, its signal stack, its futex waits. */
+ * a kernel thread: its tid, its signal stack, its futex waits. Valgrind stands in for the kernel,
+ * and knows little of threads that are not glibc's. */
 #include "runtimes.h"
 
 #include <link.h>
@@ -64,11 +65,21 @@ static int holds_go(struct dl_phdr_info *info, size_t size, void *arg)
 	return 0;
 }
 
+/* What it injects into each program. */
+static int holds_valgrind(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	(void)size;
+	(void)arg;
+	return info->dlpi_name && strstr(info->dlpi_name, "/vgpreload_") != NULL;
+}
+
 const char *runtime_refused(void)
 {
 	const char *why = sanitizer();
 
 	if (!why && dl_iterate_phdr(holds_go, NULL) != 0)
 		why = "Go's runtime is present";
+	if (!why && dl_iterate_phdr(holds_valgrind, NULL) != 0)
+		why = "valgrind is present";
 	return why;
 }
