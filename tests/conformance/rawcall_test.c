@@ -2,7 +2,9 @@
  * threads is as if the function of that name had done it. */
 #include "common.h"
 
+#include <link.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 static void opens_pair(struct wait *w)
@@ -197,4 +199,51 @@ TEST(the_child_of_a_raw_fork_blocks_and_goes_on)
 	opens_pipe(&w);
 	EXPECT_EQ(pthread_create(&t, NULL, forks_raw_and_reads, &w), 0);
 	EXPECT_EQ(pthread_join(t, NULL), 0);
+}
+
+/* ---- who has the kernel hand it the system calls of all text but glibc's ---- */
+
+enum { SYSCALL_USER_DISPATCH = 59, LET_PASS = 0, CATCH = 1 };
+
+static volatile char how;
+
+static void catches(int sig)
+{
+	(void)sig;
+	how = LET_PASS;
+	tick(&handled);
+}
+
+static int text_of_glibc(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	uintptr_t *text = arg;
+
+	(void)size;
+	if (!strstr(info->dlpi_name, "/libc.so"))
+		return 0;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		if (info->dlpi_phdr[i].p_type == PT_LOAD && (info->dlpi_phdr[i].p_flags & PF_X)) {
+			text[0] = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+			text[1] = info->dlpi_phdr[i].p_memsz;
+		}
+	}
+	return 1;
+}
+
+TEST(before_there_is_a_second_thread_a_raw_call_is_made_in_glibc_s_text)
+{
+	uintptr_t text[2];
+	pid_t pid = getpid();
+	long r;
+
+	handle_with(SIGSYS, catches, 0);
+	EXPECT_EQ(dl_iterate_phdr(text_of_glibc, text), 1);
+	/* Older kernels do not know of it. */
+	if (prctl(SYSCALL_USER_DISPATCH, 1, text[0], text[1], &how) != 0)
+		return;
+	how = CATCH;
+	r = syscall(SYS_getpid);
+	how = LET_PASS;
+	EXPECT_EQ(r, pid);
+	EXPECT_EQ(handled.n, 0);
 }
