@@ -61,6 +61,27 @@ S
 	[ "${lines[1]}" = 5 ]
 }
 
+@test "a program may write over its environment" {
+	cat >"$work/e.c" <<'C'
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+static void *f(void *arg) { return arg; }
+int main(void)
+{
+	pthread_t t;
+	for (char **e = environ; *e; e++)
+		memset(*e, 'x', strlen(*e));
+	pthread_create(&t, 0, f, 0);
+	return pthread_join(t, 0);
+}
+C
+	gcc -D_GNU_SOURCE -pthread "$work/e.c" -o "$work/e"
+	run preloaded 2 "$work/e"
+	[ "$status" -eq 0 ]
+	[ -z "$output" ]
+}
+
 @test "a junk value is named in one line and ignored" {
 	run env HEDDLE_SEED=soup HEDDLE_PREEMPT=maybe LD_PRELOAD="$heddle" "$work/p"
 	[ "$status" -eq 0 ]

@@ -23,10 +23,15 @@ static void set_heddle(uint64_t n, const char *text)
 	config.off = n == 0;
 }
 
+/* A copy: programs write over their environment, for a title in the list of processes. */
 static void set_gomaxprocs(uint64_t n, const char *text)
 {
-	(void)n;
-	config.gomaxprocs = text;
+	static char copy[64];
+
+	for (n = 0; n < sizeof(copy) - 1 && text[n]; n++)
+		copy[n] = text[n];
+	copy[n] = 0;
+	config.gomaxprocs = copy;
 }
 
 #define SETTER(field, type)                                                                        \
