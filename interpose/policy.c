@@ -3,7 +3,6 @@
  * kernel's answer, and is a wish that the other fulfils as soon as it runs. */
 #include <errno.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -13,9 +12,6 @@
 #include "syscall.h"
 #include "thread.h"
 #include "wire.h"
-
-/* As the kernel tells it: 40 to 1. */
-enum { NICE_ZERO = 20, NICE_MOST = 19, NICE_LEAST = -20 };
 
 /* The record that a tid means, NULL if it is none of ours; *self: it is the caller's. */
 static struct thread *by_tid(pid_t tid, bool *self)
@@ -116,13 +112,8 @@ static int wish_cpus(struct thread *t, const cpu_set_t *cpus)
 	return (int)-r;
 }
 
-static long kernel_nice(int nice)
-{
-	return arch_syscall3(SYS_setpriority, PRIO_PROCESS, 0, nice);
-}
-
 /* Of the kernel threads: what the program began with. */
-static int usual_policy, usual_priority, usual_nice;
+static int usual_policy, usual_priority;
 static cpu_set_t usual_cpus;
 
 void policy_reset(struct thread *t)
@@ -131,8 +122,7 @@ void policy_reset(struct thread *t)
 		kernel_cpus(0, &usual_cpus);
 	if (t->policy != usual_policy || t->priority != usual_priority)
 		kernel_policy(0, usual_policy, usual_priority);
-	if (t->niced)
-		kernel_nice(usual_nice);
+	nice_reset(t);
 }
 
 /* What it may be given again it had already. */
@@ -142,8 +132,7 @@ void policy_again(struct thread *t)
 		kernel_cpus(0, &t->cpus);
 	if (t->policy != usual_policy || t->priority != usual_priority)
 		kernel_policy(0, t->policy, t->priority);
-	if (t->niced)
-		kernel_nice(t->nice);
+	nice_again(t);
 }
 
 void policy_init(struct thread *t)
@@ -154,7 +143,7 @@ void policy_init(struct thread *t)
 	arch_syscall3(SYS_sched_getaffinity, 0, sizeof(usual_cpus), (long)&usual_cpus);
 	if (real_table.sched_getparam(0, &param) == 0)
 		t->priority = usual_priority = param.sched_priority;
-	usual_nice = NICE_ZERO - (int)arch_syscall3(SYS_getpriority, PRIO_PROCESS, 0, 0);
+	nice_init();
 }
 
 int wishes_try(struct thread *t, int policy, int priority, const cpu_set_t *cpus)
@@ -210,7 +199,7 @@ void wishes_do(struct thread *t, const void *uc)
 			thread_spoil_sig(t);
 		else
 			thread_spoil(t);
-		kernel_nice(t->nice);
+		nice_again(t);
 	}
 	if (wishes & WISH_CPUS)
 		kernel_cpus(0, &t->cpus);
@@ -389,88 +378,59 @@ EXPORT int sched_getaffinity(pid_t tid, size_t n, cpu_set_t *set)
 	return real_table.sched_getaffinity(self ? 0 : tid, n, set);
 }
 
-/* ---- nice ---- */
+/* ---- by syscall() ---- */
 
-/* May it be set to that by this process? */
-static bool may_be(const struct thread *t, int nice)
+/* What it has already, as far as the kernel tells: GLib gives each thread of a pool its maker's. */
+static bool same_attr(const void *attr)
 {
-	struct rlimit limit;
+	enum { LEAST = 48 };
+	uint32_t size = attr ? *(const uint32_t *)attr : 0;
+	char now[256];
 
-	return nice >= (t->niced ? t->nice : usual_nice) || geteuid() == 0 ||
-	       (getrlimit(RLIMIT_NICE, &limit) == 0 &&
-		(rlim_t)(NICE_ZERO - nice) <= limit.rlim_cur);
+	return size >= LEAST && size <= sizeof(now) &&
+	       arch_syscall4(SYS_sched_getattr, 0, (long)now, size, 0) == 0 &&
+	       memcmp(now, attr, size) == 0;
 }
 
-static int set_nice(struct thread *t, int nice)
+static long set_attr(struct thread *t, const void *attr, long flags)
 {
+	struct sched_param param;
 	long r;
 
-	if (nice == (t->niced ? t->nice : usual_nice))
+	if (!t->wired && flags == 0 && same_attr(attr))
 		return 0;
-	if (!may_be(t, nice))
-		return EACCES;
-	if (t != thread_self()) {
-		t->nice = nice;
-		t->niced = true;
-		or_sc(&t->wishes, WISH_NICE);
-		gnotify_now(t->gp);
-		return 0;
-	}
+	/* It sets niceness, too. */
 	thread_spoil(t);
-	r = kernel_nice(nice);
-	if (r == 0) {
-		t->nice = nice;
-		t->niced = true;
+	r = arch_syscall3(SYS_sched_setattr, 0, (long)attr, flags);
+	if (r == 0 && arch_syscall3(SYS_sched_getparam, 0, (long)&param, 0) == 0) {
+		t->policy = (int)arch_syscall3(SYS_sched_getscheduler, 0, 0, 0);
+		t->priority = param.sched_priority;
+		note_priority(t);
+		nice_noted(t);
 	}
-	return (int)-r;
+	return r;
 }
 
-static struct thread *by_priority(__priority_which_t which, id_t who)
+bool policy_call(long nr, long *a, long *r)
 {
 	bool self;
-	struct thread *t;
+	struct thread *t = by_tid((pid_t)a[0], &self);
 
-	if (which != PRIO_PROCESS)
-		return NULL;
-	t = by_tid((pid_t)who, &self);
-	return self ? t : thread_by_tid((pid_t)who);
-}
-
-EXPORT int setpriority(__priority_which_t which, id_t who, int nice)
-{
-	struct thread *t = served() ? by_priority(which, who) : NULL;
-
-	if (!t)
-		return real_table.setpriority(which, who, nice);
-	nice = nice > NICE_MOST ? NICE_MOST : nice < NICE_LEAST ? NICE_LEAST : nice;
-	return errno_of(set_nice(t, nice));
-}
-
-EXPORT int getpriority(__priority_which_t which, id_t who)
-{
-	struct thread *t = served() ? by_priority(which, who) : NULL;
-
-	if (!t)
-		return real_table.getpriority(which, who);
-	if (t->niced)
-		return t->nice;
-	/* Somebody may have changed it from without. */
-	return thread_first()->niced ? usual_nice
-				     : real_table.getpriority(PRIO_PROCESS, (id_t)getpid());
-}
-
-EXPORT int nice(int more)
-{
-	int now, error = errno;
-
-	if (!served() || !thread_self())
-		return real_table.nice(more);
-	now = getpriority(PRIO_PROCESS, 0) + more;
-	if (setpriority(PRIO_PROCESS, 0, now) != 0) {
-		if (errno == EACCES)
-			errno = EPERM;
-		return -1;
+	if (!self)
+		return false;
+	switch (nr) {
+	case SYS_sched_setattr:
+		*r = set_attr(t, (const void *)a[1], a[2]);
+		return true;
+	case SYS_sched_setaffinity:
+		*r = -set_affinity(t, (size_t)a[1], (const cpu_set_t *)a[2]);
+		return true;
+	case SYS_sched_getattr:
+	case SYS_sched_getaffinity:
+		/* Its kernel thread's, whichever it is. */
+		a[0] = 0;
+		return false;
+	default:
+		return false;
 	}
-	errno = error;
-	return getpriority(PRIO_PROCESS, 0);
 }

@@ -238,6 +238,11 @@ static bool thread_call(struct thread *t, long nr, long *a, long *r)
 		return false;
 	case SYS_exit:
 		thread_vanish(t);
+	case SYS_sched_setattr:
+	case SYS_sched_getattr:
+	case SYS_sched_setaffinity:
+	case SYS_sched_getaffinity:
+		return policy_call(nr, a, r);
 	default:
 		return false;
 	}

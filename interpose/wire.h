@@ -53,7 +53,19 @@ void policy_init(struct thread *t);
 
 /* policy_reset: on t's kernel thread, which is to serve others: as it was before t had wishes.
  * policy_again: on another one, which is to be as that one was. */
+/* policy_call: of syscall()'s, about the caller by whatever tid. False: it is to be made, with what
+ * a is then. */
+bool policy_call(long nr, long *a, long *r);
+
+/* policy_reset: on t's kernel thread, which is to serve others: as it was before t had wishes. */
 void policy_reset(struct thread *t);
 void policy_again(struct thread *t);
+
+/* The same for niceness: nice.c. nice_again: on its own thread. nice_noted: it was set there
+ * some other way. */
+void nice_init(void);
+void nice_noted(struct thread *t);
+void nice_reset(const struct thread *t);
+void nice_again(const struct thread *t);
 
 #endif

@@ -162,6 +162,47 @@ TEST(another_thread_gets_its_policy_and_errors_are_told)
 	EXPECT_EQ(pthread_join(t, NULL), 0);
 }
 
+/* ---- by syscall() ---- */
+
+/* The kernel's struct sched_attr, as it was first. */
+struct attr {
+	uint32_t size, policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime, deadline, period;
+};
+
+/* As GLib gives the threads of a pool what their maker has. */
+static void *gives_itself(void *arg)
+{
+	const struct attr *makers = arg;
+	struct attr mine;
+	long tid = gettid();
+
+	EXPECT_EQ(syscall(SYS_sched_setattr, tid, makers, 0), 0);
+	EXPECT_EQ(syscall(SYS_sched_getattr, tid, &mine, sizeof(mine), 0), 0);
+	EXPECT_EQ(mine.policy, makers->policy);
+	EXPECT_EQ(sched_getscheduler(0), (int)makers->policy);
+	return arg;
+}
+
+TEST(a_raw_policy_is_given_to_the_caller_by_its_tid)
+{
+	struct attr attr;
+	cpu_set_t set;
+
+	EXPECT_EQ(syscall(SYS_sched_getattr, gettid(), &attr, sizeof(attr), 0), 0);
+	on_thread(gives_itself, &attr);
+	attr.policy = SCHED_BATCH;
+	on_thread(gives_itself, &attr);
+	EXPECT_EQ(sched_getscheduler(0), SCHED_OTHER);
+	attr.policy = 77;
+	FAILS(syscall(SYS_sched_setattr, gettid(), &attr, 0), EINVAL);
+	EXPECT(syscall(SYS_sched_getaffinity, gettid(), sizeof(set), &set) > 0);
+	EXPECT_EQ(syscall(SYS_sched_setaffinity, gettid(), sizeof(set), &set), 0);
+}
+
 /* ---- under a lock of the loader's ---- */
 
 static int binds_itself(struct dl_phdr_info *info, size_t size, void *only)
