@@ -61,6 +61,39 @@ S
 	[ "${lines[1]}" = 5 ]
 }
 
+@test "a program that filters its system calls before it has threads is left alone" {
+	cat >"$work/f.c" <<'C'
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static struct sock_filter code[] = {
+	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_set_tid_address, 0, 1),
+	BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+	BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+};
+int filter(int raw)
+{
+	struct sock_fprog program = { sizeof(code) / sizeof(*code), code };
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	return raw ? (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program)
+		   : prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+C
+	for raw in 0 1; do
+		sed "s/^	void \*r;/&\n	extern int filter(int);\n	if (filter($raw))\n		return 1;/" "$work/p.c" >"$work/q.c"
+		gcc -D_GNU_SOURCE -pthread "$work/q.c" "$work/f.c" -o "$work/filters"
+		run preloaded 2 "$work/filters"
+		[ "$status" -eq 0 ]
+		[ "${lines[0]}" = "heddle: runs natively: the program filters its system calls" ]
+		[ "${lines[1]}" = 5 ]
+	done
+}
+
 @test "a program may write over its environment" {
 	cat >"$work/e.c" <<'C'
 #include <pthread.h>

@@ -16,6 +16,18 @@
 #include "thread.h"
 #include "wire.h"
 
+static bool filtered;
+
+void state_filters(void)
+{
+	filtered = true;
+}
+
+bool state_filtered(void)
+{
+	return filtered;
+}
+
 static void spoil(void)
 {
 	struct thread *t = thread_self();
@@ -159,13 +171,19 @@ EXPORT int prctl(int option, ...)
 	for (int i = 0; i < 4; i++)
 		a[i] = va_arg(args, unsigned long);
 	va_end(args);
-	if (t && (option == PR_SET_NAME || option == PR_GET_NAME))
-		return (int)io_answer(name_call(option, a[0]));
-	if (t && gives_up(t, option, a, &r))
+	if (!t) {
+		r = real_table.prctl(option, a[0], a[1], a[2], a[3]);
+		if (r == 0 && option == PR_SET_SECCOMP)
+			state_filters();
 		return r;
-	if (t && option == PR_SET_SECCOMP)
+	}
+	if (option == PR_SET_NAME || option == PR_GET_NAME)
+		return (int)io_answer(name_call(option, a[0]));
+	if (gives_up(t, option, a, &r))
+		return r;
+	if (option == PR_SET_SECCOMP)
 		state_settle();
-	if (t && spoils(option))
+	if (spoils(option))
 		thread_spoil(t);
 	return (int)io_answer(arch_syscall6(SYS_prctl, option, (long)a[0], (long)a[1], (long)a[2],
 					    (long)a[3], 0));

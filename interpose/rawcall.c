@@ -8,8 +8,10 @@
 #include <linux/futex.h>
 #include <linux/io_uring.h>
 #include <linux/sched.h>
+#include <linux/seccomp.h>
 #include <stdarg.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 #include "fd.h"
@@ -418,6 +420,13 @@ static bool shares_memory(long nr)
 	return nr == SYS_clone || nr == SYS_clone3 || nr == SYS_vfork;
 }
 
+static bool sets_filter(long nr, const long *a)
+{
+	return (nr == SYS_prctl && a[0] == PR_SET_SECCOMP) ||
+	       (nr == SYS_seccomp &&
+		(a[0] == SECCOMP_SET_MODE_FILTER || a[0] == SECCOMP_SET_MODE_STRICT));
+}
+
 EXPORT long syscall(long nr, ...)
 {
 	struct thread *t = served() ? thread_self() : NULL;
@@ -442,8 +451,12 @@ EXPORT long syscall(long nr, ...)
 	if (shares_memory(nr))
 		return answer(arch_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]));
 	/* In glibc's text, which a program may have told the kernel to let pass. */
-	if (!t)
-		return real_table.syscall(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+	if (!t) {
+		r = real_table.syscall(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+		if (r == 0 && sets_filter(nr, a))
+			state_filters();
+		return r;
+	}
 	if (thread_call(t, nr, a, &r))
 		return answer(r);
 	if (uncancelled_call(t, nr, a, &r))

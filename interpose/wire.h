@@ -37,6 +37,11 @@ bool state_call(long nr, const long *a, long *r);
  * makes a process, or becomes another program. */
 void state_settle(void);
 
+/* state_filters: the program has set a filter of system calls, before there were threads.
+ * state_filtered: so it, or one that it was forked from, did. */
+void state_filters(void);
+bool state_filtered(void);
+
 /* ---- policy.c ---- */
 
 /* wishes_try: could t be given that policy and that set of cpus? Returns 0 or what pthread_create

@@ -23,6 +23,7 @@
 #include "text.h"
 #include "thread.h"
 #include "tls_image.h"
+#include "wire.h"
 
 uint8_t heddle_mode = UNBOOTED;
 static bool started;
@@ -186,6 +187,11 @@ bool heddle_start(void)
 	if (started)
 		return true;
 	c.rows = thread_rows(&c.nrows);
+	/* It may well end the process for a call of ours that the program itself never makes. */
+	if (state_filtered()) {
+		run_natively("the program filters its system calls", 0);
+		return false;
+	}
 	dl_iterate_phdr(widest_tls, &c.tls);
 	if (dl_iterate_phdr(wants_executable, NULL) != 0)
 		stackexecutable();
