@@ -209,8 +209,8 @@ static bool sleep_until_due(uint64_t delay, uint64_t idlesince, bool deep, bool 
 			st_sc(&sched.sysmonwait, 1);
 		}
 		unlock(&sched.lock);
-		/* Since those were looked at; the note that told of them may be cleared. */
-		if (sleep && (ld_sc(&sched.pursuits) != pursuits || view_due())) {
+		/* Since those were looked at. */
+		if (sleep && ld_sc(&sched.pursuits) != pursuits) {
 			st_sc(&sched.sysmonwait, 0);
 			sleep = false;
 		}

@@ -221,11 +221,6 @@ static int32_t begin(uint64_t what)
 	return 0;
 }
 
-bool view_due(void)
-{
-	return page && !order.begun && ld_sc(&page->order) != heard;
-}
-
 void view_round(uint64_t now)
 {
 	uint64_t what;

@@ -78,12 +78,10 @@ struct view_page {
 		of, name, "", (uint32_t)(value), 0                                                 \
 	}
 
-/* view_open: makes the page. view_round: looks for orders. view_due: there is one that it
- * has not seen. All for sysmon. view_forked: in the child of a fork, which does not have the
- * parent's page. */
+/* view_open: makes the page. view_round: looks for orders. Both for sysmon. view_forked: in the
+ * child of a fork, which does not have the parent's page. */
 void view_open(const struct view_row *host, uint32_t n);
 void view_round(uint64_t now);
-bool view_due(void);
 void view_forked(void);
 
 /* view_page: this process's, or NULL. */
