@@ -210,7 +210,7 @@ static bool sleep_until_due(uint64_t delay, uint64_t idlesince, bool deep, bool 
 		}
 		unlock(&sched.lock);
 		/* Since those were looked at. */
-		if (sleep && ld_sc(&sched.pursuits) != pursuits) {
+		if (sleep && (ld_sc(&sched.pursuits) != pursuits || view_ordered())) {
 			st_sc(&sched.sysmonwait, 0);
 			sleep = false;
 		}

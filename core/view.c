@@ -243,6 +243,16 @@ void view_round(uint64_t now)
 		answer(error);
 }
 
+/* After the note was cleared, before the deep sleep:
+ *   sysmon: looks, no order                 who orders: stores it
+ *           clears the note                             raises the note, wakes nobody
+ *           looks once more                 or the note is raised after it was cleared.
+ * And an order that was begun may be done, with every P idle again, before sysmon gets here. */
+bool view_ordered(void)
+{
+	return page && (order.begun || ld_sc(&page->order) != heard);
+}
+
 void view_forked(void)
 {
 	page = NULL;

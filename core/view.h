@@ -11,6 +11,7 @@
 #ifndef HEDDLE_VIEW_H
 #define HEDDLE_VIEW_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "atomic.h"
@@ -78,10 +79,11 @@ struct view_page {
 		of, name, "", (uint32_t)(value), 0                                                 \
 	}
 
-/* view_open: makes the page. view_round: looks for orders. Both for sysmon. view_forked: in the
- * child of a fork, which does not have the parent's page. */
+/* view_open: makes the page. view_round: looks for orders. view_ordered: is one due? All
+ * for sysmon. view_forked: in the child of a fork, which does not have the parent's page. */
 void view_open(const struct view_row *host, uint32_t n);
 void view_round(uint64_t now);
+bool view_ordered(void);
 void view_forked(void);
 
 /* view_page: this process's, or NULL. */

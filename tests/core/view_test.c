@@ -198,6 +198,38 @@ TEST(an_idle_process_hears_an_order)
 	EXPECT_EQ(core_procs(), 5);
 }
 
+enum { ORDERS = 300 };
+
+/* Right after each other, and just when sysmon is about to sleep. */
+static void *order_again_and_again(void *arg)
+{
+	struct view_page *page = from_outside();
+	uint64_t state = test_seed() | 1;
+
+	for (uint32_t i = 1; i <= ORDERS; i++) {
+		uint32_t low = i * 256 + VIEW_PROCS;
+		st_rel(&page->order, (uint64_t)(1 + i % 4) << 32 | low);
+		st_rel(&page->wake, 1);
+		syscall(SYS_futex, &page->wake, FUTEX_WAKE, 1, NULL, NULL, 0);
+		while ((uint32_t)ld_acq(&page->answer) != low)
+			usleep(50);
+		usleep(random_below(&state, 2) ? random_below(&state, 8000) : 0);
+	}
+	st_sc(&word, 1);
+	futex_wake(&word, 1, (uint32_t)FUTEX_ANY, 0);
+	return arg;
+}
+
+TEST_IN(60, each_of_many_orders_is_answered_while_all_is_idle)
+{
+	if (!begun(2))
+		return;
+	watcher(order_again_and_again, NULL);
+	while (!ld_sc(&word))
+		futex_wait(&word, 0, (uint32_t)FUTEX_ANY, NULL, 0);
+	EXPECT_EQ(core_procs(), 1 + ORDERS % 4);
+}
+
 static void waits(void *arg)
 {
 	(void)arg;
