@@ -182,7 +182,7 @@ bench-core: $(BUILD)/release/tests/bench/core_bench
 # ---- packages, demonstration, installation ----
 
 PACKAGES := gcc g++ clang clang-format make spin bats libc6-dev gdb stress-ng strace \
-	python3-minimal pigz xz-utils zstd libunwind-dev
+	python3-minimal pigz xz-utils zstd libunwind-dev tmux
 # Those of bats/servers.bats, and who loads them. The ports of the daemons that some of them start are not ours.
 SERVERS := memcached redis-server mariadb-server-core mariadb-client-core sysbench varnish apache2-bin \
 	haproxy nginx unbound python3 curl wrk

@@ -9,5 +9,11 @@ extern const struct command command_ps;
 extern const struct command command_stats;
 extern const struct command command_dump;
 extern const struct command command_doctor;
+extern const struct command command_top;
+extern const struct command command_ctl;
+
+/* the_only: the one process that heddle serves, of those that one may look into; 0: there are
+ * none, or several: it was said on stderr. In ps.c. */
+int the_only(const char *subcommand);
 
 #endif

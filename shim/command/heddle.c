@@ -6,7 +6,8 @@
 #include "commands.h"
 
 static const struct command *const commands[] = {
-	&command_run, &command_ps, &command_stats, &command_dump, &command_doctor,
+	&command_run,  &command_ps,  &command_top,    &command_stats,
+	&command_dump, &command_ctl, &command_doctor,
 };
 
 enum { COMMANDS = sizeof(commands) / sizeof(*commands) };

@@ -206,3 +206,22 @@ bool view_text(const struct view *v, const char *of, const char *name, uint64_t 
 	to[n] = 0;
 	return true;
 }
+
+pid_t view_tid(const struct view *v, uint64_t tid)
+{
+	char path[64], line[256], *last;
+	FILE *status;
+	bool same = true;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", v->pid, (pid_t)tid);
+	status = fopen(path, "re");
+	while (status && fgets(line, sizeof(line), status)) {
+		if (strncmp(line, "NSpid:", 6) != 0)
+			continue;
+		last = strrchr(line, '\t');
+		same = last && strtoull(last, NULL, 10) == tid;
+	}
+	if (status)
+		fclose(status);
+	return status && same ? (pid_t)tid : 0;
+}

@@ -26,6 +26,10 @@ struct view *view_of(pid_t pid, const char **why);
 struct view *view_in(pid_t pid, struct mem *mem, uint64_t at);
 void view_close(struct view *v);
 
+/* view_tid: the number that a kernel thread of the process has here, which may be in another pid
+ * namespace; 0 if it cannot be told. */
+pid_t view_tid(const struct view *v, uint64_t tid);
+
 /* A struct of the process: which fields are wanted, by name, all of them numbers. Those that it
  * does not have read as 0. */
 enum { SHAPE_FIELDS = 24 };

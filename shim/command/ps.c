@@ -64,6 +64,35 @@ static bool show(pid_t pid)
 	return s != NULL;
 }
 
+static void heading(void)
+{
+	printf("%s%7s %5s %7s %7s %8s  %s%s\n", bold(), "PID", "PROCS", "THREADS", "KERNEL",
+	       "UPTIME", "COMMAND", plain());
+}
+
+int the_only(const char *subcommand)
+{
+	int n, found = 0;
+	pid_t *pids = all_pids(&n), only = 0;
+
+	for (int i = 0; i < n; i++) {
+		const char *why;
+		struct view *v = view_of(pids[i], &why);
+		if (v) {
+			only = pids[i];
+			found++;
+		}
+		view_close(v);
+	}
+	free(pids);
+	if (found == 1)
+		return only;
+	fprintf(stderr, "heddle %s: %s\n", subcommand,
+		found ? "which PID? heddle ps lists several"
+		      : "there is no process of heddle's that you may look into");
+	return 0;
+}
+
 static int run(const struct command *self, int argc, char **argv)
 {
 	struct scan scan;
@@ -79,8 +108,7 @@ static int run(const struct command *self, int argc, char **argv)
 		return USAGE;
 	}
 	pids = all_pids(&n);
-	printf("%s%7s %5s %7s %7s %8s  %s%s\n", bold(), "PID", "PROCS", "THREADS", "KERNEL",
-	       "UPTIME", "COMMAND", plain());
+	heading();
 	for (int i = 0; i < n; i++)
 		shown += show(pids[i]);
 	free(pids);

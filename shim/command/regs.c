@@ -152,27 +152,6 @@ void regs_done(const struct held *held)
 		ptrace(PTRACE_DETACH, held->tid, NULL, (void *)(intptr_t)held->sig);
 }
 
-/* The tid by which we know a kernel thread of a process that may be in another pid namespace:
- * that whose innermost number it is. */
-static pid_t tid_here(pid_t pid, uint64_t tid)
-{
-	char path[64], line[256], *last;
-	FILE *status;
-	bool same = true;
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", pid, (pid_t)tid);
-	status = fopen(path, "re");
-	while (status && fgets(line, sizeof(line), status)) {
-		if (strncmp(line, "NSpid:", 6) != 0)
-			continue;
-		last = strrchr(line, '\t');
-		same = last && strtoull(last, NULL, 10) == tid;
-	}
-	if (status)
-		fclose(status);
-	return status && same ? (pid_t)tid : 0;
-}
-
 static const char *running(const struct view *v, const struct scene *s, const struct g_seen *g,
 			   struct regs *r, struct held *held)
 {
@@ -180,7 +159,7 @@ static const char *running(const struct view *v, const struct scene *s, const st
 	const struct view_row *curg = view_row(v, "m", "curg");
 	const char *why;
 	uint64_t now = 0;
-	pid_t tid = m ? tid_here(v->pid, m->tid) : 0;
+	pid_t tid = m ? view_tid(v, m->tid) : 0;
 
 	if (tid == 0)
 		return "it has no kernel thread that can be found from here";

@@ -89,6 +89,21 @@ static bool read_gs(const struct view *v, struct scene *s, bool whole)
 	return true;
 }
 
+int scene_running(const struct view *v, const struct scene *s, uint64_t *gs, int room)
+{
+	const struct view_row *m = view_row(v, "p", "m"), *curg = view_row(v, "m", "curg");
+	int n = 0;
+
+	mem_fresh(v->mem);
+	for (int i = 0; m && curg && i < s->nps && n < room; i++) {
+		uint64_t mp = 0, gp = 0;
+		if (mem_read(v->mem, s->ps[i].at + m->at, &mp, sizeof(mp)) && mp != 0 &&
+		    mem_read(v->mem, mp + curg->at, &gp, sizeof(gp)) && gp != 0)
+			gs[n++] = gp;
+	}
+	return n;
+}
+
 bool scene_again(const struct view *v, struct g_seen *g)
 {
 	struct shape shape = g_shape;

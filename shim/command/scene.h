@@ -111,6 +111,9 @@ struct scene {
 struct scene *scene_read(const struct view *v, bool gs);
 void scene_free(struct scene *s);
 
+/* scene_running: the Gs that run now on the Ps of s, by address; returns how many. */
+int scene_running(const struct view *v, const struct scene *s, uint64_t *gs, int room);
+
 /* scene_again: reads anew what may have changed of g; false if it cannot. */
 bool scene_again(const struct view *v, struct g_seen *g);
 
