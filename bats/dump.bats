@@ -148,6 +148,77 @@ teardown() {
 	done
 }
 
+@test "no call ends early because its thread was looked at" {
+	build calls <<-'C'
+		#include <errno.h>
+		#include <pthread.h>
+		#include <signal.h>
+		#include <stdio.h>
+		#include <string.h>
+		#include <sys/epoll.h>
+		#include <sys/ipc.h>
+		#include <sys/sem.h>
+		#include <sys/syscall.h>
+		#include <unistd.h>
+		static const struct timespec some = { 2, 0 };
+		/* Behind everybody's back. */
+		static void *polls(void *arg)
+		{
+			struct epoll_event e;
+			long fd = epoll_create1(0), r;
+			register long timeout __asm__("r10") = 2000;
+			__asm__ volatile("syscall" : "=a"(r) : "a"(SYS_epoll_wait), "D"(fd), "S"(&e), "d"(1),
+				"r"(timeout) : "rcx", "r11", "memory");
+			printf("epoll_wait %ld\n", r);
+			return arg;
+		}
+		static void *awaits(void *arg)
+		{
+			sigset_t set;
+			int r;
+			sigemptyset(&set);
+			sigaddset(&set, SIGUSR1);
+			pthread_sigmask(SIG_BLOCK, &set, NULL);
+			r = sigtimedwait(&set, NULL, &some);
+			printf("sigtimedwait %d %s\n", r, strerror(errno));
+			return arg;
+		}
+		static void *semaphores(void *arg)
+		{
+			struct sembuf op = { .sem_num = 0, .sem_op = -1 };
+			int id = semget(IPC_PRIVATE, 1, 0600), r = semtimedop(id, &op, 1, &some);
+			printf("semtimedop %d %s\n", r, strerror(errno));
+			semctl(id, 0, IPC_RMID);
+			return arg;
+		}
+		int main(void)
+		{
+			pthread_t t[3];
+			pthread_create(&t[0], NULL, polls, NULL);
+			pthread_create(&t[1], NULL, awaits, NULL);
+			pthread_create(&t[2], NULL, semaphores, NULL);
+			usleep(300000);
+			puts("ready");
+			fflush(stdout);
+			for (int i = 0; i < 3; i++)
+				pthread_join(t[i], NULL);
+			puts("over");
+			fflush(stdout);
+			pause();
+		}
+	C
+	watched 2 "$work/calls"
+	for i in $(seq 30); do
+		"$command" dump "$pid" >"$work/dump"
+		sleep 0.02
+	done
+	grep -q ' polls+0x' "$work/dump"
+	until grep -q over "$work/out"; do sleep 0.05; done
+	grep -qx "epoll_wait 0" "$work/out"
+	grep -qx "sigtimedwait -1 Resource temporarily unavailable" "$work/out"
+	grep -qx "semtimedop -1 Resource temporarily unavailable" "$work/out"
+}
+
 # What gdb says of a native run: how deep each thread is, and that it holds what the dump has.
 @test "stacks are those that gdb finds natively" {
 	build deep <<-'C'
@@ -216,6 +287,45 @@ teardown() {
 	wait
 	run redis-cli -s "$work/socket" ping
 	[ "$output" = PONG ]
+}
+
+@test "a mariadbd with 200 connections: each has a thread there, with a stack down to its start" {
+	command -v mariadbd >/dev/null || skip "no mariadbd"
+	local root=
+	[ "$(id -u)" -ne 0 ] || root=--user=root
+	mkdir "$work/db"
+	LD_PRELOAD=$heddle GOMAXPROCS=2 mariadbd --no-defaults $root --datadir="$work/db" --socket="$work/s" \
+		--skip-networking --skip-grant-tables --innodb-log-file-size=8M --max-connections=300 \
+		--connect-timeout=100 >"$work/out" 2>&1 3>&- &
+	pid=$!
+	disown
+	until [ -S "$work/s" ]; do
+		kill -0 "$pid"
+		sleep 0.05
+	done
+	python3 - "$work/s" "$command" "$pid" <<-'END'
+		import re, socket, subprocess, sys, time
+		clients = [socket.socket(socket.AF_UNIX) for _ in range(200)]
+		for c in clients:
+		    c.connect(sys.argv[1])
+		    assert len(c.recv(4)) == 4
+		time.sleep(0.2)
+		dump = subprocess.run([sys.argv[2], "dump", sys.argv[3]], capture_output=True, text=True, check=True).stdout
+		assert "no stack" not in dump, dump
+		head, *entries = dump.split("\n\n")
+		total = int(re.search(r"(\d+) threads, ", head)[1])
+		assert total >= 205, head
+		n = 0
+		for e in entries:
+		    if not e.strip():
+		        continue
+		    m = re.match(r"(\d+) threads: ", e)
+		    n += int(m[1]) if m else 1
+		    last = [l for l in e.splitlines() if l.startswith("    ")][-1]
+		    assert "thread_main+" in last or "_start+" in last, e
+		assert n == total, (n, total)
+		assert max(int(m) for m in re.findall(r"^(\d+) threads: waiting", dump, re.M)) >= 200, dump
+	END
 }
 
 @test "another user's process is refused; one that is killed meanwhile ends the dump" {

@@ -74,8 +74,9 @@ static bool is_delicate(long nr)
 	return false;
 }
 
-/* "nr arguments... sp pc", of a thread that sleeps in a call. */
-static bool in_delicate_call(pid_t pid, pid_t tid, struct regs *r)
+/* "nr arguments... sp pc", of a thread that sleeps in a call. Announced: by heddle, which makes
+ * this one again if no handler of the program's ended it. */
+static bool in_delicate_call(pid_t pid, pid_t tid, bool announced, struct regs *r)
 {
 	char path[64], text[256];
 	unsigned long long sp, pc;
@@ -91,7 +92,7 @@ static bool in_delicate_call(pid_t pid, pid_t tid, struct regs *r)
 	close(fd);
 	text[n > 0 ? n : 0] = 0;
 	if (sscanf(text, "%ld %*s %*s %*s %*s %*s %*s %llx %llx", &nr, &sp, &pc) != 3 ||
-	    !is_delicate(nr))
+	    !is_delicate(nr) || (announced && nr == SYS_rt_sigtimedwait))
 		return false;
 	*r = (struct regs){ .rip = pc, .rsp = sp, .exact = true };
 	return true;
@@ -157,13 +158,13 @@ static const char *running(const struct view *v, const struct scene *s, const st
 {
 	const struct m_seen *m = scene_m(s, g->m);
 	const struct view_row *curg = view_row(v, "m", "curg");
-	const char *why;
+	const char *status = view_name(v, "gstatus", scene_status(v, g)), *why;
 	uint64_t now = 0;
 	pid_t tid = m ? view_tid(v, m->tid) : 0;
 
 	if (tid == 0)
 		return "it has no kernel thread that can be found from here";
-	if (in_delicate_call(v->pid, tid, r))
+	if (in_delicate_call(v->pid, tid, strncmp(status, "syscall", 7) == 0, r))
 		return NULL;
 	why = stop(held, tid, r);
 	if (why)

@@ -53,13 +53,18 @@ static void futex_text(const struct view *v, const struct scene *s, const struct
 		snprintf(to, WAIT_TEXT, "futex 0x%llx", (unsigned long long)g->waiton);
 }
 
-static void fd_text(const struct view *v, const struct g_seen *g, const char *what, char *to)
+static void fd_text(const struct view *v, const struct g_seen *g, const char *what, bool brief,
+		    char *to)
 {
 	char path[64], file[64];
 	ssize_t n;
 
 	if ((int)g->waiton < 0) {
 		snprintf(to, WAIT_TEXT, "any of several descriptors");
+		return;
+	}
+	if (brief) {
+		snprintf(to, WAIT_TEXT, "%s descriptors", what);
 		return;
 	}
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", v->pid, (int)g->waiton);
@@ -79,7 +84,7 @@ void wait_text(const struct view *v, const struct scene *s, const struct g_seen 
 	if (waits_for(v, g, "futex"))
 		futex_text(v, s, g, brief, to);
 	else if (waits_for(v, g, "read") || waits_for(v, g, "write"))
-		fd_text(v, g, view_name(v, "waitreason", g->waitreason), to);
+		fd_text(v, g, view_name(v, "waitreason", g->waitreason), brief, to);
 	else if (waits_for(v, g, "sleep"))
 		snprintf(to, WAIT_TEXT, "sleep");
 	else if (waits_for(v, g, "park"))
@@ -87,7 +92,7 @@ void wait_text(const struct view *v, const struct scene *s, const struct g_seen 
 	else
 		return;
 	n = strlen(to);
-	if (g->timerheap != 0 && g->timerwhen > s->now)
+	if (!brief && g->timerheap != 0 && g->timerwhen > s->now)
 		snprintf(to + n, WAIT_TEXT - n, ", for %s more",
 			 say_time(left, g->timerwhen - s->now));
 }

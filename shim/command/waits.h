@@ -6,8 +6,8 @@
 
 enum { WAIT_TEXT = 160 };
 
-/* wait_text: "" for one that does not wait. With brief the address of what nobody holds is left
- * out. */
+/* wait_text: "" for one that does not wait. With brief only what many of them may have in
+ * common. */
 void wait_text(const struct view *v, const struct scene *s, const struct g_seen *g, bool brief,
 	       char *to);
 
