@@ -113,8 +113,8 @@ check-threads: $(BUILD)/libheddle.so $(CONFORMANCE)
 	@bash tests/conformance/run.sh $(BUILD)
 
 # What the heddle command reads of strangers, with AddressSanitizer.
-READERS := $(addprefix shim/command/,look.c mem.c modules.c options.c regs.c say.c scene.c symbols.c \
-	unwind.c waits.c) tests/command/image.c
+READERS := $(addprefix shim/command/,elf.c look.c mem.c modules.c options.c regs.c say.c scene.c symbols.c \
+	target.c unwind.c waits.c) tests/command/image.c
 READER_FLAGS := -iquote shim/command -iquote tests/command -DHEDDLE_VERSION='"$(VERSION)"' -O1 \
 	-fsanitize=address,undefined -fno-sanitize-recover=all
 $(BUILD)/command/hostile_test: tests/command/hostile_test.c $(READERS) $(wildcard shim/command/*.h) \

@@ -4,11 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "../test.h"
+#include "elf.h"
 #include "image.h"
 #include "modules.h"
+#include "target.h"
 #include "view.h"
 
 static uint8_t whole[IMAGE_BYTES], image[IMAGE_BYTES];
@@ -78,6 +81,24 @@ TEST(a_list_that_bites_its_tail_ends)
 	}
 }
 
+/* What heddle run and heddle doctor ask of a file. */
+static void as_a_program(const char *path)
+{
+	static struct target target;
+	static struct elf elf;
+
+	if (elf_open(&elf, path)) {
+		elf_note(&elf, "Go");
+		elf_exports(&elf, "__asan_init");
+		EXPECT(elf_calls(&elf) < 1 << 20);
+		elf_tls(&elf);
+		for (int i = 0; i < elf.nneeded; i++)
+			EXPECT(strlen(elf.needed[i]) < ELF_NAME);
+	}
+	elf_close(&elf);
+	target_check(path, &target);
+}
+
 TEST_IN(120, files_of_any_content_give_names_or_none)
 {
 	char path[] = "/tmp/heddle-hostile-XXXXXX";
@@ -87,14 +108,15 @@ TEST_IN(120, files_of_any_content_give_names_or_none)
 	struct modules ms = { .pid = getpid() };
 	ssize_t n;
 
-	EXPECT(fd >= 0);
+	EXPECT(fd >= 0 && fchmod(fd, 0700) == 0);
 	self = open("/proc/self/exe", 0);
 	n = read(self, file, sizeof(file));
 	EXPECT(n > 4096);
 	for (int i = 0; i < 200; i++) {
 		struct module m = { .path = path, .name = path };
 		uint64_t in;
-		uint32_t where = chance(&state, 64);
+		/* Headers more often than the rest. */
+		uint32_t where = chance(&state, i % 2 ? 900 : (uint32_t)n);
 		uint8_t was = file[where];
 		if (i > 0)
 			file[where] = (uint8_t)chance(&state, 256);
@@ -106,6 +128,7 @@ TEST_IN(120, files_of_any_content_give_names_or_none)
 			EXPECT(!name || strlen(name) > 0);
 		}
 		symbols_free(&m);
+		as_a_program(path);
 		file[where] = was;
 	}
 	unlink(path);
