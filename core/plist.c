@@ -39,6 +39,30 @@ void wakesysmon(void)
 		notewakeup(&sched.sysmonnote);
 }
 
+static bool any_in_call(void)
+{
+	int32_t n = ld_acq(&sched.gomaxprocs);
+
+	for (int32_t i = 0; i < n; i++) {
+		struct m *mp = ld_acq(&sched.allp[i]->m);
+		struct g *gp = mp ? ld_acq(&mp->curg) : NULL;
+		if (gp && ld_rlx(&gp->status) == GSYSCALL)
+			return true;
+	}
+	return false;
+}
+
+void hurrysysmon(void)
+{
+	enum { HURRY_NS = 100 * 1000 };
+
+	/* Advisory: who is missed waits for sysmon's next look. */
+	if (nanotime() + HURRY_NS >= ld_sc(&sched.sysmonwake) || !any_in_call())
+		return;
+	st_rlx(&sched.sysmonhurry, true);
+	notewakeup(&sched.sysmonnote);
+}
+
 void pidleput_locked(struct p *pp)
 {
 	CHECK(GMP_P2, ld_rlx(&pp->m) == NULL && runqempty(pp));

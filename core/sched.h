@@ -204,7 +204,11 @@ struct p *pidlegetspinning_locked(void);
 
 /* pidletake_locked: that P, if it is idle. */
 bool pidletake_locked(struct p *pp);
+
+/* wakesysmon: out of its deep sleep. hurrysysmon: a G waits for a P: if one is with
+ * an M in a call, sysmon looks soon, and often. */
 void wakesysmon(void);
+void hurrysysmon(void);
 
 /* ---- stw.c ---- */
 

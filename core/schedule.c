@@ -139,9 +139,12 @@ static void post_nop(struct m *mp, struct g *gp)
 	if (pp) {
 		acquirep(mp, pp);
 		mp->pendingg = gp;
-	} else if (!mp->lockedg) {
-		stopm(mp);
+		return;
 	}
+	/* Of one in a call that lasts only sysmon finds that it does. */
+	hurrysysmon();
+	if (!mp->lockedg)
+		stopm(mp);
 }
 
 static void post_preempt(struct m *mp, struct g *gp)

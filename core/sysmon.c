@@ -272,7 +272,8 @@ void sysmon(void)
 		slept = sleep_until_due(early && delay > CHOOSE_EARLY_NS ? CHOOSE_EARLY_NS : delay,
 					pursued ? 0 : idlesince, deep, offp, pursuits);
 		now = nanotime();
-		if (slept) {
+		if (slept ||
+		    (unlikely(ld_rlx(&sched.sysmonhurry)) && xchg_acq(&sched.sysmonhurry, false))) {
 			idle = 0;
 			delay = DELAY_MIN_NS;
 		}

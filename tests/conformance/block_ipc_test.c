@@ -487,3 +487,56 @@ TEST(several_threads_look_up_localhost)
 	start(t, 6, looks_up, NULL);
 	join(t, 6);
 }
+
+/* ---- who returns while another is in a call ---- */
+
+enum { ROUNDS = 101 };
+
+static void adds(int id, unsigned short n, short by)
+{
+	struct sembuf op = { .sem_num = n, .sem_op = by };
+
+	while (semop(id, &op, 1) != 0)
+		EXPECT_EQ(errno, EINTR);
+}
+
+static void *answers(void *arg)
+{
+	int id = *(int *)arg;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		adds(id, 0, -1);
+		adds(id, 1, 1);
+	}
+	return arg;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	long x = *(const long *)a, y = *(const long *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* In the median, for others want the cpu, too. */
+TEST(who_comes_back_from_a_call_goes_on_while_another_is_in_one)
+{
+	int id = semget(IPC_PRIVATE, 2, 0600);
+	long took_us[ROUNDS];
+	pthread_t t;
+
+	EXPECT(id >= 0);
+	start(&t, 1, answers, &id);
+	for (int i = 0; i < ROUNDS; i++) {
+		long since;
+		usleep(1500);
+		since = now_us();
+		adds(id, 0, 1);
+		adds(id, 1, -1);
+		took_us[i] = now_us() - since;
+	}
+	join(&t, 1);
+	semctl(id, 0, IPC_RMID);
+	qsort(took_us, ROUNDS, sizeof(*took_us), by_value);
+	EXPECT(took_us[ROUNDS / 2] < 2500);
+}

@@ -13,7 +13,10 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
-enum { MANY = 20, NICER = 7 };
+enum { MANY = 20, NICER = 12 };
+
+/* What the program began with. */
+static int usual;
 
 /* The field of that number in /proc/thread-self/stat, counted as proc(5) does. */
 static long stat_field(int field)
@@ -58,9 +61,9 @@ static void is_nice(int n)
 
 static void *is_not_nice(void *arg)
 {
-	is_nice(0);
+	is_nice(usual);
 	wander();
-	is_nice(0);
+	is_nice(usual);
 	return arg;
 }
 
@@ -76,10 +79,10 @@ static void *becomes_nice(void *arg)
 {
 	pthread_t t;
 
-	EXPECT_EQ(nice(3), 3);
-	is_nice(3);
+	EXPECT_EQ(nice(1), usual + 1);
+	is_nice(usual + 1);
 	wander();
-	is_nice(3);
+	is_nice(usual + 1);
 	EXPECT_EQ(setpriority(PRIO_PROCESS, 0, NICER), 0);
 	wander();
 	is_nice(NICER);
@@ -90,13 +93,14 @@ static void *becomes_nice(void *arg)
 
 TEST(a_nice_thread_is_nice_alone)
 {
+	usual = getpriority(PRIO_PROCESS, 0);
 	for (int i = 0; i < 3; i++) {
 		pthread_t t[MANY], other[MANY];
 		start(t, MANY, becomes_nice, NULL);
 		start(other, MANY, is_not_nice, NULL);
 		join(t, MANY);
 		join(other, MANY);
-		is_nice(0);
+		is_nice(usual);
 		run(MANY, is_not_nice, NULL);
 	}
 }
@@ -118,31 +122,33 @@ TEST(a_thread_is_made_nice_by_its_number)
 {
 	pthread_t t;
 
+	usual = getpriority(PRIO_PROCESS, 0);
 	EXPECT_EQ(pthread_create(&t, NULL, is_made_nice, NULL), 0);
 	await(&told, 1);
-	EXPECT_EQ(getpriority(PRIO_PROCESS, (id_t)named_tid), 0);
+	EXPECT_EQ(getpriority(PRIO_PROCESS, (id_t)named_tid), usual);
 	EXPECT_EQ(setpriority(PRIO_PROCESS, (id_t)named_tid, NICER), 0);
 	EXPECT_EQ(getpriority(PRIO_PROCESS, (id_t)named_tid), NICER);
 	tick(&done);
 	EXPECT_EQ(pthread_join(t, NULL), 0);
-	is_nice(0);
+	is_nice(usual);
 	run(MANY, is_not_nice, NULL);
 	FAILS(setpriority(PRIO_PROCESS, (id_t)named_tid, NICER), ESRCH);
 }
 
 static void *is_nice_as_its_creator(void *arg)
 {
-	is_nice(4);
+	is_nice(usual + 2);
 	return arg;
 }
 
 TEST(threads_of_a_nice_first_one_are_nice)
 {
+	usual = getpriority(PRIO_PROCESS, 0);
 	run(2, is_not_nice, NULL);
-	EXPECT_EQ(setpriority(PRIO_PROCESS, 0, 4), 0);
+	EXPECT_EQ(setpriority(PRIO_PROCESS, 0, usual + 2), 0);
 	run(MANY, is_nice_as_its_creator, NULL);
 	wander();
-	is_nice(4);
+	is_nice(usual + 2);
 }
 
 /* ---- names ---- */
