@@ -318,3 +318,34 @@ C
 	HEDDLE=off run preloaded 2 "$work/main"
 	[ "$status" -eq 5 ]
 }
+
+@test "threads that wait for each other with sched_yield take turns on one cpu" {
+	build turns <<'C'
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+enum { N = 20000 };
+static atomic_int turn;
+static void *take(void *mine)
+{
+	for (int i = 0; i < N; i++) {
+		while (turn % 2 != (mine != NULL))
+			sched_yield();
+		turn++;
+	}
+	return mine;
+}
+int main(void)
+{
+	pthread_t t;
+	pthread_create(&t, NULL, take, &t);
+	take(NULL);
+	pthread_join(t, NULL);
+	printf("%d\n", turn);
+}
+C
+	run taskset -c 0 timeout 20 env GOMAXPROCS=2 LD_PRELOAD="$heddle" "$work/turns"
+	[ "$status" -eq 0 ]
+	[ "$output" = 40000 ]
+}

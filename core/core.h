@@ -184,8 +184,9 @@ void gopark(bool (*unlockf)(struct g *, void *), void *lock, int waitreason);
  * Context  any but a signal handler. */
 void goready(struct g *gp);
 
-/* gosched: to the tail of the global queue. goyield: to the tail of the local one. */
-void gosched(void);
+/* gosched: to the tail of the global queue; false if there was nobody else to run here. goyield: to
+ * the tail of the local one. */
+bool gosched(void);
 void goyield(void);
 
 /* goexit: ends the running G. */

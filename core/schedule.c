@@ -361,7 +361,7 @@ void goready(struct g *gp)
 	outof(self);
 }
 
-void gosched(void)
+bool gosched(void)
 {
 	struct g *gp = getg(), *next, *rest;
 	struct m *mp = pin(gp);
@@ -373,7 +373,7 @@ void gosched(void)
 	if (choice_is_hard(mp, pp)) {
 		leave(mp, gp, POST_PREEMPT, NULL, NULL);
 		unpin(gp);
-		return;
+		return true;
 	}
 	/* One stay in the lock serves both the choice and, on the next G's stack, the
 	 * publication of this one. */
@@ -384,7 +384,7 @@ void gosched(void)
 		if (!next) {
 			unlock(&sched.lock);
 			unpin(gp);
-			return;
+			return false;
 		}
 		if (n > 0)
 			runqputbatch(pp, rest, n);
@@ -401,6 +401,7 @@ void gosched(void)
 	}
 	resumed(gp);
 	unpin(gp);
+	return true;
 }
 
 void goyield(void)

@@ -182,7 +182,7 @@ static bool thread_call(struct thread *t, long nr, long *a, long *r)
 		*r = t->tid;
 		return true;
 	case SYS_sched_yield:
-		gosched();
+		sched_yield();
 		return true;
 	case SYS_get_robust_list:
 		if (a[0] != 0 && a[0] != t->tid)

@@ -125,7 +125,13 @@ EXPORT int sched_yield(void)
 	/* To those of its priority; and these the kernel knows. */
 	if (!t || (unlikely(t->wired) && (t->policy == SCHED_FIFO || t->policy == SCHED_RR)))
 		return real_table.sched_yield();
-	gosched();
+	/* Whom it waits for may run on another kernel thread, or be about to, if the kernel lets
+	 * it: with more of them than cpus to be had, a spinner would use up its time first. */
+	if (!gosched() || unlikely(t->wired)) {
+		entersyscall();
+		real_table.sched_yield();
+		exitsyscall();
+	}
 	return 0;
 }
 
