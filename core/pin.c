@@ -203,6 +203,9 @@ bool exitsyscall(void)
 	 * that the P was never taken. */
 	if (unlikely(!cas_acq(&gp->status, GSYSCALL, GRUNNING)))
 		return exitsyscall_slow(gp);
+	/* It was asked to give way meanwhile. */
+	if (unlikely(ld_rlx(&ld_rlx(&gp->m)->preemptmissed)))
+		unpin_missed(gp);
 	return false;
 }
 

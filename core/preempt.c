@@ -281,11 +281,11 @@ bool preemptone(struct p *pp)
 	struct g *gp = mp ? ld_acq(&mp->curg) : NULL;
 	uint32_t status = gp ? ld_acq(&gp->status) : GIDLE;
 
-	if (status != GRUNNING && status != GPINNED)
+	if (status != GRUNNING && status != GPINNED && status != GSYSCALL)
 		return false;
 	st_rlx(&mp->preempttick, ld_rlx(&pp->schedtick) + 1);
-	if (!enabled) {
-		/* Its next way through the core will do. */
+	if (!enabled || status == GSYSCALL) {
+		/* Its next way through the core will do; no signal may end its call. */
 		st_rlx(&mp->preemptmissed, true);
 		return true;
 	}

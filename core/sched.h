@@ -306,7 +306,8 @@ static inline bool on_sysmon(void)
 void sysmon(void) __attribute__((noreturn));
 int preempt_init(bool enabled);
 
-/* preemptone: asks that the G on pp, whose M burns cpu, give way. False if there is none. */
+/* preemptone: asks that the G on pp, whose M burns cpu or makes calls, give way. False if there is
+ * none. */
 bool preemptone(struct p *pp);
 
 /* preemptlook: asks spin_seen about the G on pp. False if this cannot be. */

@@ -1,0 +1,423 @@
+/* Storms: signals, children, cancellations and descriptors, many and at random, with exact
+ * accounts. Each lasts a second, or $STORM_SECONDS. */
+#include "event.h"
+
+#include <poll.h>
+#include <semaphore.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+
+enum { STORM_LIMIT = 120 };
+
+static volatile bool over;
+
+static void *ends_the_storm(void *arg)
+{
+	const char *text = getenv("STORM_SECONDS");
+
+	sleep(text ? (unsigned)atoi(text) : 1);
+	over = true;
+	return arg;
+}
+
+static pthread_t begin(void)
+{
+	pthread_t t;
+
+	start(&t, 1, ends_the_storm, NULL);
+	return t;
+}
+
+/* ---- signals: 10,000 a second, queued ones, to threads that park, run and block ---- */
+
+enum { TARGETS = 12, QUEUED_AT_ONCE = 500, PERIOD_US = 1000, BATCH = 10 };
+
+static struct target {
+	pthread_t t;
+	_Atomic long sent, handled;
+	struct event end;
+	int ends[2];
+	bool blocks; /* the signal, all the time */
+} targets[TARGETS];
+
+static __thread struct target *self;
+static _Atomic long strays;
+
+static void on_queued(int sig)
+{
+	(void)sig;
+	if (!self || self->blocks)
+		atomic_fetch_add(&strays, 1);
+	else
+		atomic_fetch_add(&self->handled, 1);
+}
+
+static void parks_again_and_again(void)
+{
+	usleep(500);
+}
+
+static void waits_for_input(void)
+{
+	struct pollfd p = { self->ends[0], POLLIN, 0 };
+
+	poll(&p, 1, 1);
+}
+
+static void computes_on(void)
+{
+	volatile unsigned x = 1;
+
+	for (int i = 0; i < 20000; i++)
+		x = x * 1664525 + 1013904223;
+}
+
+static void blocks_in_the_kernel(void)
+{
+	struct timespec t = { .tv_nsec = 200 * US };
+
+	/* Not by our own road. */
+	syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &t, NULL);
+}
+
+static void *is_target(void *arg)
+{
+	static void (*const ways[])(void) = { parks_again_and_again, waits_for_input, computes_on,
+					      blocks_in_the_kernel };
+	long i = (long)arg;
+
+	self = &targets[i];
+	self->blocks = i % 3 == 2;
+	if (self->blocks)
+		mask(SIG_BLOCK, SIGRTMIN);
+	tick(&self->end);
+	while (atomic_load(&self->end.n) < 2)
+		ways[i % 4]();
+	return arg;
+}
+
+/* All of a target's have come. */
+static void await_handled(struct target *to)
+{
+	while (atomic_load(&to->handled) < atomic_load(&to->sent))
+		usleep(100);
+}
+
+TEST_IN(STORM_LIMIT, of_ten_thousand_signals_a_second_none_is_lost_or_goes_astray)
+{
+	uint64_t luck = test_seed();
+	pthread_t timer;
+	long sum = 0;
+
+	handle_with(SIGRTMIN, on_queued, SA_RESTART);
+	for (long i = 0; i < TARGETS; i++) {
+		EXPECT_EQ(pipe(targets[i].ends), 0);
+		start(&targets[i].t, 1, is_target, (void *)i);
+		await(&targets[i].end, 1);
+	}
+	timer = begin();
+	while (!over) {
+		for (int i = 0; i < BATCH; i++) {
+			struct target *to = &targets[chance(&luck) % TARGETS];
+			/* The kernel queues only so many. Who blocks it gets one, which stays. */
+			if (to->blocks ? to->sent > 0 : to->sent - to->handled > QUEUED_AT_ONCE)
+				continue;
+			to->sent++;
+			EXPECT_EQ(pthread_kill(to->t, SIGRTMIN), 0);
+		}
+		usleep(PERIOD_US);
+	}
+	for (int i = 0; i < TARGETS; i++) {
+		if (!targets[i].blocks)
+			await_handled(&targets[i]);
+		sum += targets[i].sent;
+		tick(&targets[i].end);
+		EXPECT_EQ(pthread_join(targets[i].t, NULL), 0);
+		EXPECT_EQ(targets[i].handled, targets[i].blocks ? 0 : targets[i].sent);
+	}
+	EXPECT_EQ(strays, 0);
+	EXPECT_EQ(pthread_join(timer, NULL), 0);
+	test_say("  %lld signals", (long long)sum);
+}
+
+/* ---- children, from several threads beside others that lock and allocate ---- */
+
+static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic long children;
+
+static void *locks_and_allocates(void *arg)
+{
+	while (!over) {
+		pthread_mutex_lock(&busy);
+		free(malloc(1 + (size_t)chance(&(uint64_t){ 7 }) % 5000));
+		pthread_mutex_unlock(&busy);
+		sched_yield();
+	}
+	return arg;
+}
+
+static void *says_so(void *arg)
+{
+	return arg;
+}
+
+static void *has_children(void *arg)
+{
+	uint64_t luck = test_seed() + (uint64_t)(long)arg;
+
+	while (!over) {
+		int code = (int)(chance(&luck) % 100), status;
+		bool threads = chance(&luck) % 2;
+		pid_t pid = fork();
+		if (pid == 0) {
+			if (threads)
+				code = (int)on_thread(says_so, (void *)(long)code);
+			_exit(code);
+		}
+		EXPECT(pid > 0);
+		status = status_of(pid);
+		EXPECT(WIFEXITED(status));
+		EXPECT_EQ(WEXITSTATUS(status), code);
+		atomic_fetch_add(&children, 1);
+	}
+	return arg;
+}
+
+TEST_IN(STORM_LIMIT, children_of_busy_threads_live_and_are_waited_for)
+{
+	pthread_t timer = begin(), parents[4], others[4];
+
+	start(others, 4, locks_and_allocates, NULL);
+	start_numbered(parents, 4, has_children);
+	join(parents, 4);
+	join(others, 4);
+	EXPECT_EQ(pthread_join(timer, NULL), 0);
+	test_say("  %lld children", (long long)children);
+}
+
+/* ---- cancellations, at any moment of any call ---- */
+
+static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
+static sem_t nobody_posts;
+static int silent[2];
+static _Atomic long begun, ended;
+
+static void unlocks(void *arg)
+{
+	pthread_mutex_unlock(arg);
+}
+
+static void counts(void *arg)
+{
+	(void)arg;
+	atomic_fetch_add(&ended, 1);
+}
+
+static void call_at_random(uint64_t *luck)
+{
+	struct pollfd p = { silent[0], POLLIN, 0 };
+	char c;
+
+	switch (chance(luck) % 7) {
+	case 0:
+		sem_wait(&nobody_posts);
+		break;
+	case 1:
+		EXPECT_EQ(read(silent[0], &c, 1), -1);
+		break;
+	case 2:
+		usleep(chance(luck) % 200);
+		break;
+	case 3:
+		poll(&p, 1, (int)(chance(luck) % 3));
+		break;
+	case 4:
+		pthread_testcancel();
+		break;
+	case 5:
+		sched_yield();
+		break;
+	default:
+		pthread_mutex_lock(&busy);
+		pthread_cleanup_push(unlocks, &busy);
+		pthread_cond_wait(&never, &busy);
+		pthread_cleanup_pop(1);
+	}
+}
+
+static void *goes_on_until_cancelled(void *arg)
+{
+	uint64_t luck = test_seed() + (uint64_t)(long)arg;
+
+	atomic_fetch_add(&begun, 1);
+	pthread_cleanup_push(counts, NULL);
+	for (;;)
+		call_at_random(&luck);
+	pthread_cleanup_pop(0);
+	return arg;
+}
+
+TEST_IN(STORM_LIMIT, threads_cancelled_at_any_moment_end_and_clean_up)
+{
+	enum { AT_ONCE = 16 };
+	uint64_t luck = test_seed();
+	pthread_t timer = begin(), t[AT_ONCE];
+	long made = 0;
+
+	sem_init(&nobody_posts, 0, 0);
+	EXPECT_EQ(pipe(silent), 0);
+	while (!over) {
+		for (int i = 0; i < AT_ONCE; i++)
+			start(&t[i], 1, goes_on_until_cancelled, (void *)made++);
+		if (chance(&luck) % 2)
+			usleep(chance(&luck) % 1000);
+		for (int i = 0; i < AT_ONCE; i++)
+			EXPECT_EQ(pthread_cancel(t[i]), 0);
+		for (int i = 0; i < AT_ONCE; i++)
+			expect_cancelled(t[i]);
+		/* Who was cancelled before it began cleans nothing up. */
+		EXPECT_EQ(ended, begun);
+		EXPECT_EQ(pthread_mutex_trylock(&busy), 0);
+		pthread_mutex_unlock(&busy);
+	}
+	EXPECT_EQ(pthread_join(timer, NULL), 0);
+	test_say("  %lld threads", (long long)made);
+}
+
+/* ---- descriptors: bytes go through them while they are duplicated, closed and polled ---- */
+
+enum { STREAMS = 8, CHUNK = 3000 };
+
+static struct stream {
+	int fd[2];
+	long wrote, read;
+} streams[STREAMS];
+
+static void make_stream(struct stream *s, bool is_pipe)
+{
+	EXPECT_EQ(is_pipe ? pipe(s->fd) : socketpair(AF_UNIX, SOCK_STREAM, 0, s->fd), 0);
+}
+
+/* By one of its numbers at random, which is closed after. */
+static int another(int fd, uint64_t *luck)
+{
+	int copy = chance(luck) % 2 ? dup(fd) : fd;
+
+	EXPECT(copy >= 0);
+	return copy;
+}
+
+static void done_with(int copy, int fd)
+{
+	if (copy != fd)
+		EXPECT_EQ(close(copy), 0);
+}
+
+static void *writes_at_random(void *arg)
+{
+	struct stream *s = &streams[(long)arg];
+	uint64_t luck = test_seed() + (uint64_t)(long)arg;
+	unsigned char buf[CHUNK];
+
+	while (!over) {
+		size_t n = 1 + chance(&luck) % CHUNK;
+		int fd = another(s->fd[1], &luck);
+		for (size_t i = 0; i < n; i++)
+			buf[i] = (unsigned char)(s->wrote + (long)i);
+		EXPECT_EQ(write(fd, buf, n), (ssize_t)n);
+		s->wrote += (long)n;
+		done_with(fd, s->fd[1]);
+		if (chance(&luck) % 8 == 0)
+			usleep(chance(&luck) % 300);
+	}
+	EXPECT_EQ(close(s->fd[1]), 0);
+	return arg;
+}
+
+static void wait_in_some_way(int fd, uint64_t *luck)
+{
+	struct pollfd p = { fd, POLLIN, 0 };
+	struct epoll_event e = { EPOLLIN, { .fd = fd } };
+	fd_set set;
+	int ep;
+
+	switch (chance(luck) % 4) {
+	case 0:
+		EXPECT_EQ(poll(&p, 1, -1), 1);
+		break;
+	case 1:
+		FD_ZERO(&set);
+		FD_SET(fd, &set);
+		EXPECT_EQ(select(fd + 1, &set, NULL, NULL, NULL), 1);
+		break;
+	case 2:
+		ep = epoll_create1(0);
+		EXPECT_EQ(epoll_ctl(ep, EPOLL_CTL_ADD, fd, &e), 0);
+		EXPECT_EQ(epoll_wait(ep, &e, 1, -1), 1);
+		EXPECT_EQ(close(ep), 0);
+		break;
+	default:
+		break;
+	}
+}
+
+static void *reads_at_random(void *arg)
+{
+	struct stream *s = &streams[(long)arg];
+	uint64_t luck = test_seed() + 1000 + (uint64_t)(long)arg;
+	unsigned char buf[2 * CHUNK];
+	ssize_t n;
+
+	do {
+		int fd = another(s->fd[0], &luck);
+		wait_in_some_way(fd, &luck);
+		n = read(fd, buf, 1 + chance(&luck) % sizeof(buf));
+		EXPECT(n >= 0);
+		for (ssize_t i = 0; i < n; i++)
+			EXPECT_EQ(buf[i], (unsigned char)(s->read + i));
+		s->read += n;
+		done_with(fd, s->fd[0]);
+	} while (n > 0);
+	EXPECT_EQ(close(s->fd[0]), 0);
+	return arg;
+}
+
+/* Numbers come and go beside them, and are used again. */
+static void *opens_and_closes(void *arg)
+{
+	uint64_t luck = test_seed() + 2000;
+
+	while (!over) {
+		struct stream s;
+		struct pollfd p;
+		make_stream(&s, chance(&luck) % 2);
+		p = (struct pollfd){ s.fd[0], POLLIN, 0 };
+		EXPECT_EQ(poll(&p, 1, 0), 0);
+		EXPECT_EQ(close(s.fd[1]), 0);
+		EXPECT_EQ(poll(&p, 1, -1), 1);
+		EXPECT_EQ(close(s.fd[0]), 0);
+	}
+	return arg;
+}
+
+TEST_IN(STORM_LIMIT, each_byte_arrives_while_descriptors_come_and_go)
+{
+	pthread_t timer = begin(), writers[STREAMS], readers[STREAMS], others[2];
+	long sum = 0;
+
+	for (int i = 0; i < STREAMS; i++)
+		make_stream(&streams[i], i % 2);
+	start(others, 2, opens_and_closes, NULL);
+	start_numbered(readers, STREAMS, reads_at_random);
+	start_numbered(writers, STREAMS, writes_at_random);
+	join(writers, STREAMS);
+	join(readers, STREAMS);
+	join(others, 2);
+	for (int i = 0; i < STREAMS; i++) {
+		EXPECT_EQ(streams[i].read, streams[i].wrote);
+		sum += streams[i].read;
+	}
+	EXPECT_EQ(pthread_join(timer, NULL), 0);
+	test_say("  %lld bytes", (long long)sum);
+}
