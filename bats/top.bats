@@ -117,8 +117,7 @@ until_shown() {
 	watched 2 "$work/burners"
 	run "$command" top --delay 500 "$pid"
 	[ "$status" -eq 0 ]
-	read -r _ name state percent < <(grep -E '^ +[0-9]+ burner +running +[0-9]+$' <<<"$output")
-	[ "$name" = burner ]
+	percent=$(awk '$2 == "burner" && $3 == "running" { print $NF }' <<<"$output")
 	[ "$percent" -ge 80 ]
 }
 

@@ -68,6 +68,16 @@ static bool own_table(void)
 	       syscall(SYS_close_range, 1, 0, 0) < 0 && errno == EINVAL;
 }
 
+/* The page of core/view.h. */
+static bool page(void)
+{
+	int fd = memfd_create("heddle", MFD_CLOEXEC);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
 static void the_kernel(void)
 {
 	struct utsname u;
@@ -82,7 +92,7 @@ static void the_kernel(void)
 	say(guards() ? GOOD : SO_SO, "guard pages",
 	    guards() ? "by madvise: a thread's stack costs no mapping"
 		     : "by mprotect (Linux 6.13 has better): two mappings to a thread's stack");
-	if (own_table())
+	if (own_table() && page())
 		say(GOOD, "own descriptors",
 		    "yes: the monitor's take none of the program's numbers");
 	else

@@ -158,22 +158,13 @@ static void print_frame(const struct dump *d, uint64_t pc)
 	printf(" %s%s%s\n", dim(), text, plain());
 }
 
-/* How long it has been as it is; 0: not known. */
-static uint64_t age_of(const struct dump *d, const struct g_seen *g)
-{
-	bool waits = strcmp(view_name(d->v, "gstatus", scene_status(d->v, g)), "waiting") == 0;
-
-	return waits && g->waitsince != 0 && g->waitsince < d->s->now ? d->s->now - g->waitsince
-								      : 0;
-}
-
 static void print_age(const struct dump *d, const struct entry *e)
 {
 	uint64_t least = UINT64_MAX, most = 0;
 	char a[SAY_TIME], b[SAY_TIME];
 
 	for (int i = 0; i < e->ngs; i++) {
-		uint64_t age = age_of(d, e->gs[i]);
+		uint64_t age = scene_age(d->v, d->s, e->gs[i]);
 		if (age < least)
 			least = age;
 		if (age > most)

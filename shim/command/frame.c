@@ -196,8 +196,7 @@ static struct row row_of(const struct picture *p, const struct g_seen *g)
 
 	if (share && p->looks > 0)
 		r.percent = 100 * share->seen / p->looks;
-	if (strcmp(r.state, "waiting") == 0 && g->waitsince != 0 && g->waitsince < p->now->now)
-		r.age = p->now->now - g->waitsince;
+	r.age = scene_age(p->v, p->now, g);
 	return r;
 }
 

@@ -118,7 +118,8 @@ struct view *view_of(pid_t pid, const char **why)
 	at = find_page(maps, &shim);
 	if (at == 0) {
 		*why = errno == EACCES || errno == EPERM ? refused(errno)
-		       : shim ? "heddle is there, but has nothing to do: the program made no thread"
+		       : shim ? "heddle is there, but nothing is to be seen: the program made no thread, or "
+				"the kernel refuses what it takes (heddle doctor)"
 			      : "heddle does not serve this process";
 		fclose(maps);
 		return NULL;

@@ -229,6 +229,20 @@ uint64_t scene_status(const struct view *v, const struct g_seen *g)
 	return g->status & ~view_number(v, "gclaim", "", 0);
 }
 
+uint64_t scene_age(const struct view *v, const struct scene *s, const struct g_seen *g)
+{
+	const char *status = view_name(v, "gstatus", scene_status(v, g));
+	uint64_t since = 0;
+
+	if (strcmp(status, "waiting") == 0)
+		since = g->waitsince;
+	/* Sysmon's word of the slice that runs on the P. */
+	for (int i = 0; strcmp(status, "running") == 0 && i < s->nps; i++)
+		if (g->m != 0 && s->ps[i].m == g->m)
+			since = s->ps[i].schedwhen;
+	return since != 0 && since < s->now ? s->now - since : 0;
+}
+
 const struct g_seen *scene_g(const struct scene *s, uint64_t at)
 {
 	for (int i = 0; at && i < s->ngs; i++)

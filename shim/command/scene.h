@@ -117,6 +117,9 @@ int scene_running(const struct view *v, const struct scene *s, uint64_t *gs, int
 /* scene_again: reads anew what may have changed of g; false if it cannot. */
 bool scene_again(const struct view *v, struct g_seen *g);
 
+/* scene_age: for how long, in ns, a G has waited, or had its P; 0: not known. To some 10 ms. */
+uint64_t scene_age(const struct view *v, const struct scene *s, const struct g_seen *g);
+
 /* scene_status: G's status without the mark of a claim. scene_g, scene_m: by address; or NULL.
  * scene_host: the G of that thread's record. scene_counter: by name, 0 if there is none. */
 uint64_t scene_status(const struct view *v, const struct g_seen *g);
