@@ -1,13 +1,16 @@
 # Processes to be looked into. Read common.bash first.
 
-# watched PROCS command...: starts it under heddle in the background, sets pid, and waits until it has written "ready".
+# watched PROCS command...: starts it under heddle in the background, sets pid, and waits until it has written "ready"
+# and its monitor has made the page, which it does in its own time.
 watched() {
 	local procs=$1
 	shift
+	# What one before has written is not its word.
+	: >"$work/out"
 	GOMAXPROCS=$procs LD_PRELOAD=$heddle "$@" >"$work/out" 2>"$work/err" 3>&- &
 	pid=$!
 	disown
-	until grep -q ready "$work/out"; do
+	until grep -q ready "$work/out" && grep -q memfd:heddle "/proc/$pid/maps"; do
 		kill -0 "$pid"
 		sleep 0.05
 	done
