@@ -167,10 +167,7 @@ void view_open(const struct view_row *host, uint32_t n)
 		return;
 	at = (void *)arch_syscall6(__NR_mmap, 0, VIEW_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
 				   0);
-	/* The child of a fork must not give its parent orders. */
-	if (os_failed(at) || arch_syscall3(__NR_madvise, (long)at, VIEW_BYTES, MADV_DONTFORK) < 0) {
-		if (!os_failed(at))
-			os_release(at, VIEW_BYTES);
+	if (os_failed(at)) {
 		arch_syscall3(__NR_close, fd, 0, 0);
 		return;
 	}
@@ -253,8 +250,13 @@ bool view_ordered(void)
 	return page && (order.begun || ld_sc(&page->order) != heard);
 }
 
+/* Not MADV_DONTFORK: a fork that nobody tells us of leaves a child with the parent's scheduler,
+ * whose note would be in no memory. With the page there it wakes the parent's monitor for nothing.
+ */
 void view_forked(void)
 {
+	if (page)
+		os_release(page, VIEW_BYTES);
 	page = NULL;
 	heard = 0;
 	order.begun = false;

@@ -1,7 +1,9 @@
 /* The checks that look.h promises. */
 #include "look.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +101,27 @@ static const char *refused(int error)
 		       : strerror(error);
 }
 
+/* The innermost number of a process or thread, by its file in /proc; 0: not to be had. */
+static uint64_t innermost(const char *path)
+{
+	uint64_t number = 0;
+	char line[256];
+	FILE *status = fopen(path, "re");
+
+	while (status && fgets(line, sizeof(line), status)) {
+		char *last = strrchr(line, '\t');
+		if (strncmp(line, "NSpid:", 6) == 0 && last)
+			number = strtoull(last, NULL, 10);
+	}
+	if (status)
+		fclose(status);
+	return number;
+}
+
+static const char nothing_seen[] =
+	"heddle is there, but nothing is to be seen: the program made no thread, "
+	"or the kernel refuses what it takes (heddle doctor)";
+
 struct view *view_of(pid_t pid, const char **why)
 {
 	char path[64];
@@ -118,9 +141,8 @@ struct view *view_of(pid_t pid, const char **why)
 	at = find_page(maps, &shim);
 	if (at == 0) {
 		*why = errno == EACCES || errno == EPERM ? refused(errno)
-		       : shim ? "heddle is there, but nothing is to be seen: the program made no thread, or "
-				"the kernel refuses what it takes (heddle doctor)"
-			      : "heddle does not serve this process";
+		       : shim				 ? nothing_seen
+							 : "heddle does not serve this process";
 		fclose(maps);
 		return NULL;
 	}
@@ -131,8 +153,17 @@ struct view *view_of(pid_t pid, const char **why)
 		return NULL;
 	}
 	v = view_in(pid, mem, at);
-	if (!v)
+	if (!v) {
 		*why = "its page is not of a kind that this heddle understands";
+		return NULL;
+	}
+	/* Its parent's, of a fork behind heddle's back. */
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	if (innermost(path) != (uint64_t)(uint32_t)v->page.pid) {
+		*why = nothing_seen;
+		view_close(v);
+		return NULL;
+	}
 	return v;
 }
 
@@ -210,19 +241,22 @@ bool view_text(const struct view *v, const char *of, const char *name, uint64_t 
 
 pid_t view_tid(const struct view *v, uint64_t tid)
 {
-	char path[64], line[256], *last;
-	FILE *status;
-	bool same = true;
+	char path[64 + NAME_MAX];
+	struct dirent *entry;
+	pid_t found = 0;
+	DIR *tasks;
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", v->pid, (pid_t)tid);
-	status = fopen(path, "re");
-	while (status && fgets(line, sizeof(line), status)) {
-		if (strncmp(line, "NSpid:", 6) != 0)
-			continue;
-		last = strrchr(line, '\t');
-		same = last && strtoull(last, NULL, 10) == tid;
+	if (innermost(path) == tid)
+		return (pid_t)tid;
+	snprintf(path, sizeof(path), "/proc/%d/task", v->pid);
+	tasks = opendir(path);
+	while (tasks && found == 0 && (entry = readdir(tasks)) != NULL) {
+		snprintf(path, sizeof(path), "/proc/%d/task/%s/status", v->pid, entry->d_name);
+		if (entry->d_name[0] != '.' && innermost(path) == tid)
+			found = (pid_t)strtol(entry->d_name, NULL, 10);
 	}
-	if (status)
-		fclose(status);
-	return status && same ? (pid_t)tid : 0;
+	if (tasks)
+		closedir(tasks);
+	return found;
 }

@@ -254,6 +254,24 @@ TEST(who_waits_has_a_time_since_when)
 	group_wait(&grp);
 }
 
+TEST(the_child_of_a_fork_that_nobody_told_of_can_wake_and_end)
+{
+	int status;
+	pid_t pid;
+
+	if (!begun(2))
+		return;
+	pid = fork();
+	EXPECT(pid >= 0);
+	if (pid == 0) {
+		notewakeup(&sched.sysmonnote);
+		_exit(0);
+	}
+	EXPECT_EQ(waitpid(pid, &status, 0), pid);
+	EXPECT_EQ(status, 0);
+	EXPECT_EQ(ld_acq(&view_page()->order), 0);
+}
+
 TEST(the_child_of_a_fork_has_a_page_of_its_own_once_it_starts)
 {
 	struct view_page *parents;
