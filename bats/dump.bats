@@ -328,6 +328,31 @@ teardown() {
 	END
 }
 
+@test "a thread's name cannot speak to the terminal" {
+	build named <<-'C'
+		#define _GNU_SOURCE
+		#include <pthread.h>
+		#include <stdio.h>
+		#include <unistd.h>
+		int main(void)
+		{
+			pthread_t t;
+			pthread_create(&t, NULL, (void *(*)(void *))pause, NULL);
+			pthread_setname_np(t, "\033[2J\302\2331mx");
+			puts("ready");
+			fflush(stdout);
+			pthread_join(t, NULL);
+		}
+	C
+	watched 2 "$work/named"
+	for sub in "dump" "top --delay 100"; do
+		run "$command" $sub "$pid"
+		[ "$status" -eq 0 ]
+		[[ $output == *"?[2J??1mx"* ]]
+		[[ $output != *$'\033'* ]]
+	done
+}
+
 @test "another user's process is refused; one that is killed meanwhile ends the dump" {
 	fifty
 	if [ "$(id -u)" -eq 0 ]; then

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "say.h"
+
 enum {
 	MAX_ROWS = 1024, /* of one table */
 	MAX_ROW = 1024, /* bytes: rows of a later build may be longer */
@@ -36,6 +38,9 @@ static bool read_rows(struct view *v, const struct view_table *table)
 		row->of[sizeof(row->of) - 1] = 0;
 		row->name[sizeof(row->name) - 1] = 0;
 		row->text[sizeof(row->text) - 1] = 0;
+		/* They are printed, too. */
+		say_clean(row->name);
+		say_clean(row->text);
 		v->nrows++;
 	}
 	return true;

@@ -46,9 +46,15 @@ const char *say_count(char *buf, uint64_t n)
 
 void say_clean(char *text)
 {
-	for (; *text; text++)
-		if ((unsigned char)*text < ' ' || *text == 127)
-			*text = '?';
+	/* The second half of the controls is two bytes in UTF-8. */
+	enum { DELETE = 127, SECOND = 0xc2, LAST = 0xa0 };
+	unsigned char *c = (unsigned char *)text;
+
+	for (; *c; c++)
+		if (*c < ' ' || *c == DELETE)
+			*c = '?';
+		else if (*c == SECOND && c[1] > DELETE && c[1] < LAST)
+			*c = c[1] = '?';
 }
 
 static ssize_t read_whole(pid_t pid, const char *file, char *buf, size_t size)
