@@ -155,7 +155,8 @@ lint:
 	@bash tests/lint.sh
 
 .PHONY: soak
-soak: $(call tests_of,debug) $(call tests_of,release)
+soak: $(call tests_of,debug) $(call tests_of,release) $(CONFORMANCE) $(BUILD)/libheddle.so \
+		$(BUILD)/debug/libheddle.so
 	@bash tests/soak.sh $(BUILD)
 
 # ---- benchmarks ----
