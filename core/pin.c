@@ -39,6 +39,7 @@ static bool winidle(struct m *mp)
 	if (!pp)
 		return false;
 	acquirep(mp, pp);
+	timers_running(pp);
 	return true;
 }
 

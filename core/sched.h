@@ -266,8 +266,20 @@ uint32_t timers_count(struct timers *ts);
 int timers_reserve(struct timers *ts, uint32_t more);
 void timers_move(struct timers *from, struct timers *to);
 
-/* timers_next: the earliest deadline of all Ps, 0 if none. */
+/* timers_next: the earliest deadline of all Ps, 0 if none; timers_nextbusy: of those not idle,
+ * whose Ms may not look in time. timers_tell: sysmon of such a one. timers_running: pp, which was
+ * idle or left the choice to g0, runs a G now. */
 uint64_t timers_next(void);
+uint64_t timers_nextbusy(void);
+void timers_tell(uint64_t first);
+
+static inline void timers_running(struct p *pp)
+{
+	uint64_t first = ld_rlx(&pp->timers.first);
+
+	if (unlikely(first != 0))
+		timers_tell(first);
+}
 
 /* wakenetpoller: somebody must look at the timers at when. */
 void wakenetpoller(uint64_t when);

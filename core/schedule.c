@@ -233,6 +233,7 @@ static void execute(struct m *mp, struct g *gp, bool inherit)
 	CHECK(WS_I7, gp->lockedm == NULL || gp->lockedm == mp);
 	if (!inherit)
 		bump(&mp->p->schedtick);
+	timers_running(mp->p);
 	switch_to(mp, &mp->g0, gp);
 	finish_switch(mp);
 }

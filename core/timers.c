@@ -150,6 +150,7 @@ void timers_clockset(void)
 int timer_arm(struct m *mp, struct timer *t, uint64_t when, uint64_t seq, struct g *gp)
 {
 	struct timers *ts = &ld_rlx(&mp->p)->timers;
+	struct g *self = getg();
 	bool first, ok;
 
 	if (when == 0)
@@ -164,11 +165,19 @@ int timer_arm(struct m *mp, struct timer *t, uint64_t when, uint64_t seq, struct
 	unlock(&ts->lock);
 	if (!ok)
 		return -ENOMEM_;
-	/* This P looks at its timers whenever it schedules; if what it runs next does not
-	 * let it, sysmon must: L2. Sysmon publishes sysmonwake, then looks at first. */
-	if (first && when + SYSMON_SLACK_NS < ld_sc(&sched.sysmonwake))
-		notewakeup(&sched.sysmonnote);
+	/* This P looks at its timers whenever it schedules; if what it runs next does not let it,
+	 * sysmon must: L2. Who parks with nobody queued here leaves that to g0, which says it when
+	 * it runs somebody: mostly it goes idle, and sysmon is left alone. */
+	if (first && (self == gp ? !runqempty(ld_rlx(&mp->p)) : !self || !on_g0(self)))
+		timers_tell(when);
 	return 0;
+}
+
+/* Sysmon publishes sysmonwake, then looks at first, and at who is idle. */
+void timers_tell(uint64_t first)
+{
+	if (first + SYSMON_SLACK_NS < ld_sc(&sched.sysmonwake))
+		notewakeup(&sched.sysmonnote);
 }
 
 void timer_disarm(struct timer *t)
@@ -304,7 +313,7 @@ void timers_move(struct timers *from, struct timers *to)
 	unlock(&low->lock);
 }
 
-uint64_t timers_next(void)
+static uint64_t next_of(bool idle_too)
 {
 	struct p **allp = ld_acq(&sched.allp);
 	int32_t n = ld_acq(&sched.gomaxprocs);
@@ -312,8 +321,20 @@ uint64_t timers_next(void)
 
 	for (int32_t i = 0; i < n; i++) {
 		uint64_t first = ld_sc(&allp[i]->timers.first);
+		if (!idle_too && (ld_sc(&sched.idlepmask[i / 64]) >> (i % 64) & 1))
+			continue;
 		if (first != 0 && (next == 0 || first < next))
 			next = first;
 	}
 	return next;
+}
+
+uint64_t timers_next(void)
+{
+	return next_of(true);
+}
+
+uint64_t timers_nextbusy(void)
+{
+	return next_of(false);
 }
