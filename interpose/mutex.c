@@ -30,11 +30,9 @@ enum {
 #define WORD(m) ((ATOMIC(uint32_t) *)&(m)->__data.__lock)
 #define OWNER(m) ((ATOMIC(int32_t) *)&(m)->__data.__owner)
 
-/* Before the first thread exists nobody can be in the way. */
-extern char __libc_single_threaded;
-
 static inline bool take(pthread_mutex_t *m)
 {
+	/* Before the first thread exists nobody can be in the way. */
 	if (__libc_single_threaded) {
 		if (ld_rlx(WORD(m)) != FREE)
 			return false;
@@ -98,32 +96,37 @@ static int lock_slow(pthread_mutex_t *m, const struct deadline *deadline, bool w
 	}
 }
 
-static void hand_over(pthread_mutex_t *m)
+static __attribute__((noinline)) int hand_over(pthread_mutex_t *m)
 {
 	/* Release: pairs with the acquire in take_granted. */
 	st_rel(OWNER(m), GRANTED);
 	if (futex_wake(WORD(m), 1, (uint32_t)FUTEX_ANY, 0) > 0)
-		return;
+		return 0;
 	/* Nobody waits: unless one that came meanwhile took the token, we hold it still. */
-	if (!cas_acq(OWNER(m), GRANTED, 0))
-		return;
-	if (xchg_rel(WORD(m), FREE) > LOCKED)
+	if (cas_acq(OWNER(m), GRANTED, 0) && xchg_rel(WORD(m), FREE) > LOCKED)
 		futex_wake(WORD(m), 1, (uint32_t)FUTEX_ANY, 0);
+	return 0;
 }
 
-static inline void release(pthread_mutex_t *m)
+static __attribute__((noinline)) int wake_one(pthread_mutex_t *m)
+{
+	futex_wake(WORD(m), 1, (uint32_t)FUTEX_ANY, FUTEX_FENCED);
+	return 0;
+}
+
+/* Returns 0, as unlock is to: its last act. */
+static inline int release(pthread_mutex_t *m)
 {
 	if (__libc_single_threaded) {
 		st_rlx(WORD(m), FREE);
-		return;
+		return 0;
 	}
-	if (unlikely(ld_rlx(WORD(m)) == STARVING)) {
-		hand_over(m);
-		return;
-	}
+	if (unlikely(ld_rlx(WORD(m)) == STARVING))
+		return hand_over(m);
 	/* Releases for take(), and is sequentially consistent for the look at who waits. */
-	if (xchg_sc(WORD(m), FREE) > LOCKED)
-		futex_wake(WORD(m), 1, (uint32_t)FUTEX_ANY, FUTEX_FENCED);
+	if (unlikely(xchg_sc(WORD(m), FREE) > LOCKED))
+		return wake_one(m);
+	return 0;
 }
 
 static inline void own(pthread_mutex_t *m, pid_t tid)
@@ -249,17 +252,38 @@ static int lock_kind(pthread_mutex_t *m, const struct deadline *deadline)
 	return 0;
 }
 
-EXPORT int pthread_mutex_lock(pthread_mutex_t *m)
+/* The short roads of lock and unlock are for a normal mutex that nobody waits for. All others are
+ * calls in the last place, so that the short ones keep no register for them. */
+#define LAST_RESORT static __attribute__((noinline))
+
+LAST_RESORT int lock_other(pthread_mutex_t *m)
 {
 	if (unlikely(!served()))
 		return real_table.pthread_mutex_lock(m);
-	if (likely((m->__data.__kind & KIND) == PTHREAD_MUTEX_TIMED_NP)) {
-		if (!take(m))
-			lock_slow(m, NULL, false);
-		own(m, id_self());
-		return 0;
-	}
 	return is_special(m) ? special(m, LOCK, 0, NULL) : lock_kind(m, NULL);
+}
+
+LAST_RESORT int lock_waits(pthread_mutex_t *m)
+{
+	lock_slow(m, NULL, false);
+	own(m, id_self());
+	return 0;
+}
+
+static inline bool is_normal(const pthread_mutex_t *m)
+{
+	return heddle_mode == SERVING && (m->__data.__kind & KIND) == PTHREAD_MUTEX_TIMED_NP;
+}
+
+EXPORT int pthread_mutex_lock(pthread_mutex_t *m)
+{
+	/* served() is asked there, too. */
+	if (unlikely(!is_normal(m)))
+		return lock_other(m);
+	if (unlikely(!take(m)))
+		return lock_waits(m);
+	own(m, id_self());
+	return 0;
 }
 
 EXPORT int pthread_mutex_trylock(pthread_mutex_t *m)
@@ -309,23 +333,29 @@ EXPORT int pthread_mutex_timedlock(pthread_mutex_t *m, const struct timespec *un
 	return pthread_mutex_clocklock(m, CLOCK_REALTIME, until);
 }
 
-EXPORT int pthread_mutex_unlock(pthread_mutex_t *m)
+LAST_RESORT int unlock_other(pthread_mutex_t *m)
 {
 	int kind = m->__data.__kind & KIND;
 
 	if (unlikely(!served()))
 		return real_table.pthread_mutex_unlock(m);
-	if (unlikely(kind != PTHREAD_MUTEX_TIMED_NP)) {
-		if (is_special(m))
-			return special(m, UNLOCK, 0, NULL);
-		if (kind != PTHREAD_MUTEX_ADAPTIVE_NP && !is_mine(m, id_self()))
-			return EPERM;
-		if (kind == PTHREAD_MUTEX_RECURSIVE_NP && --m->__data.__count != 0)
-			return 0;
-	}
+	if (is_special(m))
+		return special(m, UNLOCK, 0, NULL);
+	if (kind & OWNER_MATTERS && kind != PTHREAD_MUTEX_ADAPTIVE_NP && !is_mine(m, id_self()))
+		return EPERM;
+	if (kind == PTHREAD_MUTEX_RECURSIVE_NP && --m->__data.__count != 0)
+		return 0;
 	disown(m);
-	release(m);
-	return 0;
+	return release(m);
+}
+
+EXPORT int pthread_mutex_unlock(pthread_mutex_t *m)
+{
+	/* served() is asked there, too. */
+	if (unlikely(!is_normal(m)))
+		return unlock_other(m);
+	disown(m);
+	return release(m);
 }
 
 EXPORT int __pthread_mutex_lock(pthread_mutex_t *m)

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/single_threaded.h>
 
 #include "atomic.h"
 #include "core.h"
@@ -120,7 +121,8 @@ static inline pid_t id_self(void)
 {
 	pid_t tid = tid_self();
 
-	if (unlikely(tid < FIRST_TID)) {
+	/* Before there is a second thread the first one's is its own. */
+	if (unlikely(tid < FIRST_TID) && !__libc_single_threaded) {
 		struct thread *t = thread_self();
 		if (t)
 			tid = t->tid;
