@@ -203,8 +203,9 @@ static bool thread_call(struct thread *t, long nr, long *a, long *r)
 		*r = -ENOSYS;
 		return true;
 	case SYS_tkill:
+		return signal_tid((pid_t)a[0], (int)a[1], r);
 	case SYS_tgkill:
-		return signal_tid((pid_t)a[nr == SYS_tgkill], (int)a[nr == SYS_tgkill ? 2 : 1], r);
+		return (pid_t)a[0] == getpid() && signal_tid((pid_t)a[1], (int)a[2], r);
 	case SYS_setuid:
 	case SYS_setgid:
 	case SYS_setreuid:

@@ -230,6 +230,26 @@ static int text_of_glibc(struct dl_phdr_info *info, size_t size, void *arg)
 	return 1;
 }
 
+static void *sends_to_a_thread_of_nobody(void *arg)
+{
+	pid_t tid = (pid_t)syscall(SYS_gettid);
+
+	EXPECT_EQ(syscall(SYS_tgkill, getpid(), tid, 0), 0);
+	EXPECT_EQ(syscall(SYS_tgkill, getppid(), tid, 0), -1);
+	EXPECT_EQ(errno, ESRCH);
+	EXPECT_EQ(syscall(SYS_tgkill, -1, tid, 0), -1);
+	EXPECT_EQ(errno, EINVAL);
+	return arg;
+}
+
+TEST(a_raw_tgkill_goes_by_the_process_too)
+{
+	pthread_t t;
+
+	EXPECT_EQ(pthread_create(&t, NULL, sends_to_a_thread_of_nobody, NULL), 0);
+	EXPECT_EQ(pthread_join(t, NULL), 0);
+}
+
 TEST(before_there_is_a_second_thread_a_raw_call_is_made_in_glibc_s_text)
 {
 	uintptr_t text[2];
