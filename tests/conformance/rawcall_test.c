@@ -116,6 +116,18 @@ TEST(a_raw_fork_makes_a_child_that_can_end)
 	EXPECT_EQ(pthread_join(t, NULL), 0);
 }
 
+TEST(a_raw_clone3_of_what_cannot_be_read_is_refused)
+{
+	pthread_t t;
+
+	for (int round = 0; round < 2; round++) {
+		EXPECT_EQ(syscall(SYS_clone3, nowhere, 64), -1);
+		EXPECT_EQ(errno, EFAULT);
+		EXPECT_EQ(pthread_create(&t, NULL, forks_raw, NULL), 0);
+		EXPECT_EQ(pthread_join(t, NULL), 0);
+	}
+}
+
 /* ---- signals by number ---- */
 
 static void *blocks_raw(void *arg)
