@@ -105,14 +105,27 @@ long signal_self(int sig)
 }
 
 /* To its own process: the caller takes it, if it does not block it; so it is delivered before
- * the call returns, as it would be if the caller were the only one to take it. */
+ * the call returns, as it would be if the caller were the only one to take it. Else it is pending
+ * by then, for the process or for one who does not block it, which it would not be if the kernel
+ * gave it to a thread of ours that has yet to run and to let us know. */
 EXPORT int kill(pid_t pid, int sig)
 {
+	siginfo_t info;
 	long r;
 
-	if (!served() || !thread_self() || pid != getpid() || sig <= 0 || sig > 64 ||
-	    (gmask() >> (sig - 1) & 1))
+	if (!served() || !thread_self() || pid != getpid() || sig <= 0 || sig > 64)
 		return real_table.kill(pid, sig);
+	if (gmask() & signal_bit(sig)) {
+		if (!signal_let_in(sig))
+			return real_table.kill(pid, sig);
+		memset(&info, 0, sizeof(info));
+		info.si_signo = sig;
+		info.si_code = SI_USER;
+		info.si_pid = pid;
+		info.si_uid = getuid();
+		signal_put_off(sig, &info);
+		return 0;
+	}
 	r = signal_self(sig);
 	if (r == 0)
 		return 0;

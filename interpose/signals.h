@@ -90,6 +90,9 @@ void signals_open(uint64_t mask);
 void signal_handled(int sig, bool handled);
 bool signal_has_handler(int sig);
 
+/* signal_let_in: is it one of those? */
+bool signal_let_in(int sig);
+
 /* signal_ignored: is it, by the program or by default? signal_discard: forgets it, where it is
  * pending for a thread. */
 bool signal_ignored(int sig);

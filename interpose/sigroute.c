@@ -26,10 +26,20 @@ siginfo_t *signal_info(int sig)
  * meanwhile is held here instead of in the kernel. */
 static ATOMIC(uint64_t) with_handler, unblocked;
 
+static uint64_t let_in(void)
+{
+	return ld_sc(&with_handler) & ld_sc(&unblocked);
+}
+
 static void accept_signals(void)
 {
 	if (heddle_started())
-		core_sigaccept(ld_sc(&with_handler) & ld_sc(&unblocked));
+		core_sigaccept(let_in());
+}
+
+bool signal_let_in(int sig)
+{
+	return (let_in() & signal_bit(sig)) != 0;
 }
 
 void signals_open(uint64_t mask)

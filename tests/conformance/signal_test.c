@@ -24,6 +24,12 @@ static void down(sem_t *s)
 		EXPECT_EQ(errno, EINTR);
 }
 
+static void counts_one(int sig)
+{
+	(void)sig;
+	tick(&handled);
+}
+
 /* ---- a storm ---- */
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -184,6 +190,34 @@ TEST(what_a_thread_raises_is_its_own_as_soon_as_it_unblocks_it)
 	handle_with(SIGUSR1, counts, 0);
 	on_thread(raises, NULL);
 	EXPECT_EQ(wrong, 0);
+}
+
+static void *blocks_all(void *arg)
+{
+	mask(SIG_BLOCK, SIGUSR1);
+	sem_post(&ready);
+	down(&done);
+	return arg;
+}
+
+TEST(what_the_process_sends_itself_and_all_block_is_pending_at_once)
+{
+	pthread_t t;
+
+	handle_with(SIGUSR1, counts_one, 0);
+	sem_init(&ready, 0, 0);
+	sem_init(&done, 0, 0);
+	EXPECT_EQ(pthread_create(&t, NULL, blocks_all, NULL), 0);
+	down(&ready);
+	for (int i = 1; i <= 1000; i++) {
+		mask(SIG_BLOCK, SIGUSR1);
+		EXPECT_EQ(kill(getpid(), SIGUSR1), 0);
+		EXPECT(pending(SIGUSR1));
+		mask(SIG_UNBLOCK, SIGUSR1);
+		EXPECT_EQ(handled.n, i);
+	}
+	sem_post(&done);
+	EXPECT_EQ(pthread_join(t, NULL), 0);
 }
 
 static void *takes_by_call(void *arg)
