@@ -12,6 +12,7 @@
 #include <stdarg.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/syscall.h>
 
 #include "fd.h"
@@ -359,6 +360,13 @@ static bool signal_call(long nr, const long *a, long *r)
 		return true;
 	case SYS_pause:
 		*r = pause();
+		return true;
+	case SYS_signalfd:
+	case SYS_signalfd4:
+		if (a[2] != SIGSET_BYTES)
+			return false;
+		*r = signalfd((int)a[0], (const sigset_t *)a[1],
+			      nr == SYS_signalfd4 ? (int)a[3] : 0);
 		return true;
 	case SYS_sigaltstack:
 		*r = sigaltstack((const stack_t *)a[0], (stack_t *)a[1]);

@@ -149,6 +149,21 @@ EXPORT int pthread_kill(pthread_t thread, int sig)
 	return 0;
 }
 
+EXPORT int signalfd(int fd, const sigset_t *mask, int flags)
+{
+	uint64_t set;
+	int r;
+
+	if (!served())
+		return real_table.signalfd(fd, mask, flags);
+	r = real_table.signalfd(fd, mask, flags);
+	if (r >= 0) {
+		memcpy(&set, mask, sizeof(set));
+		signals_shown(set);
+	}
+	return r;
+}
+
 EXPORT int raise(int sig)
 {
 	int r;

@@ -90,8 +90,9 @@ void signals_open(uint64_t mask);
 void signal_handled(int sig, bool handled);
 bool signal_has_handler(int sig);
 
-/* signal_let_in: is it one of those? */
+/* signal_let_in: is it one of those? signals_shown: a signalfd shows these, and they are none. */
 bool signal_let_in(int sig);
+void signals_shown(uint64_t set);
 
 /* signal_ignored: is it, by the program or by default? signal_discard: forgets it, where it is
  * pending for a thread. */

@@ -4,8 +4,12 @@
  * them or waits for them. Next: sigpend.c, how a thread gets one. */
 #include "signals.h"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include "futex.h"
 #include "preempt.h"
+#include "syscall.h"
 #include "thread.h"
 
 /* One of each number, as pending signals are, and what came with it. */
@@ -26,9 +30,12 @@ siginfo_t *signal_info(int sig)
  * meanwhile is held here instead of in the kernel. */
 static ATOMIC(uint64_t) with_handler, unblocked;
 
+/* But those that a descriptor shows: it shows what the kernel holds. */
+static ATOMIC(uint64_t) shown;
+
 static uint64_t let_in(void)
 {
-	return ld_sc(&with_handler) & ld_sc(&unblocked);
+	return ld_sc(&with_handler) & ld_sc(&unblocked) & ~ld_sc(&shown);
 }
 
 static void accept_signals(void)
@@ -171,6 +178,16 @@ void signal_put_off(int sig, const siginfo_t *info)
 	core_sigdefer();
 }
 
+void signals_shown(uint64_t set)
+{
+	or_sc(&shown, set);
+	accept_signals();
+	if (heddle_started() && (signals_held() & set)) {
+		or_sc(&off.set, signals_held() & set);
+		core_sigdefer();
+	}
+}
+
 static void push_all(int sig)
 {
 	uint64_t bit = signal_bit(sig);
@@ -180,6 +197,9 @@ static void push_all(int sig)
 	while ((signals_held() & bit) && (t = find_thread(sig)) && signal_unhold(sig))
 		while (t && !signal_lend(t, sig, signal_info(sig)))
 			t = find_thread(sig);
+	/* One that was let in before the descriptor was made. */
+	while ((ld_sc(&shown) & bit) && signal_unhold(sig))
+		arch_syscall3(SYS_kill, getpid(), sig, 0);
 	for (struct g *gp = geach(NULL); gp; gp = geach(gp)) {
 		t = ghost_of(gp);
 		if (t && (ld_sc(&t->lent) & bit))

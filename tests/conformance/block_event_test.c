@@ -293,6 +293,42 @@ BLOCKS(read_signalfd, .open = opens_signalfd, .block = reads_signal, .release = 
        .wants = sizeof(struct signalfd_siginfo), .how = RESTARTS)
 BLOCKS(poll_signalfd, .open = opens_signalfd, .block = polls, .release = sends, .wants = 1)
 
+static void *blocks_one(void *arg)
+{
+	mask(SIG_BLOCK, SIGUSR1);
+	tick(&entered);
+	await(&returned, 1);
+	return arg;
+}
+
+static void counts_none(int sig)
+{
+	(void)sig;
+	tick(&handled);
+}
+
+TEST(a_signalfd_shows_what_has_a_handler)
+{
+	struct wait w = { .more = SIGUSR1 };
+	pthread_t t;
+
+	handle_with(SIGUSR1, counts_none, 0);
+	EXPECT_EQ(pthread_create(&t, NULL, blocks_one, NULL), 0);
+	await(&entered, 1);
+	mask(SIG_BLOCK, SIGUSR1);
+	sends(&w);
+	w.fd[0] = signalfd_of(SIGUSR1, 0);
+	EXPECT(w.fd[0] >= 0);
+	EXPECT_EQ(reads_signal(&w), sizeof(struct signalfd_siginfo));
+	for (int i = 0; i < 100; i++) {
+		sends(&w);
+		EXPECT_EQ(reads_signal(&w), sizeof(struct signalfd_siginfo));
+	}
+	EXPECT_EQ(handled.n, 0);
+	tick(&returned);
+	EXPECT_EQ(pthread_join(t, NULL), 0);
+}
+
 static void *reads_numbers(void *arg)
 {
 	struct signalfd_siginfo info[2];
