@@ -128,15 +128,16 @@ static int name_process(const char *name)
 
 static int process_name(char name[NAME_LEN])
 {
+	char line[NAME_LEN + 1]; /* with a newline in its end's place, and an end */
 	long n;
 
 	entersyscall();
-	n = os_readfile(leader_comm, name, NAME_LEN);
+	n = os_readfile(leader_comm, line, sizeof(line));
 	exitsyscall();
 	if (n <= 0)
 		return (int)-n;
-	/* It ends with a newline. */
-	name[n - 1] = 0;
+	line[n - 1] = 0;
+	strcpy(name, line);
 	return 0;
 }
 

@@ -187,6 +187,15 @@ static void *calls_itself(void *arg)
 	return arg;
 }
 
+TEST(the_first_thread_s_name_may_have_fifteen_letters)
+{
+	static char name[] = "fifteen letters";
+
+	EXPECT_EQ(prctl(PR_SET_NAME, name), 0);
+	on_thread(is_called_as_its_creator, name);
+	is_called(name);
+}
+
 TEST(each_thread_has_its_name)
 {
 	pthread_t t[MANY];
