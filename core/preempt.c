@@ -275,6 +275,39 @@ bool core_sigfutex(const void *uc, uintptr_t *addr, int *op)
 	return arch_sigfutex(uc, addr, op);
 }
 
+/* Signals that are being sent, and threads that are about to become another program: one that is
+ * pending then would end that program, which has no handler. Both are sequentially consistent, so
+ * one of the two sees the other. */
+static ATOMIC(uint32_t) sending, held;
+
+static void nudge(int32_t tid)
+{
+	while (add_sc(&sending, 1), ld_sc(&held) != 0) {
+		add_sc(&sending, -1);
+		os_yield();
+	}
+	os_tgkill(tid, SIG_PREEMPT);
+	add_sc(&sending, -1);
+}
+
+void preempt_hold(void)
+{
+	int32_t tid;
+
+	add_sc(&held, 1);
+	while (ld_sc(&sending) != 0)
+		os_yield();
+	/* What is pending is delivered on the way out of a call, and may carry the G away. */
+	do
+		tid = os_gettid();
+	while (os_gettid() != tid);
+}
+
+void preempt_release(void)
+{
+	add_sc(&held, -1);
+}
+
 bool preemptone(struct p *pp)
 {
 	struct m *mp = ld_acq(&pp->m);
@@ -289,7 +322,7 @@ bool preemptone(struct p *pp)
 		st_rlx(&mp->preemptmissed, true);
 		return true;
 	}
-	os_tgkill(ld_rlx(&mp->tid), SIG_PREEMPT);
+	nudge(ld_rlx(&mp->tid));
 	return true;
 }
 
@@ -301,19 +334,24 @@ bool preemptlook(struct p *pp)
 	if (!enabled || !gp || ld_acq(&gp->status) != GRUNNING)
 		return false;
 	st_rlx(&mp->looktick, ld_rlx(&pp->schedtick) + 1);
-	os_tgkill(ld_rlx(&mp->tid), SIG_PREEMPT);
+	nudge(ld_rlx(&mp->tid));
 	return true;
 }
 
 bool gnotify_now(struct g *gp)
 {
+	struct g *self = getg();
 	int32_t tid;
 
 	gnotify(gp);
 	tid = gtid(gp);
 	/* If it went elsewhere since, it has looked there. */
-	if (enabled && tid != 0)
-		os_tgkill(tid, SIG_PREEMPT);
+	if (enabled && tid != 0) {
+		/* Else it might be stopped in the midst of it. */
+		enter(self);
+		nudge(tid);
+		outof(self);
+	}
 	return enabled || tid == 0;
 }
 
@@ -321,7 +359,7 @@ bool gnotify_now(struct g *gp)
 void preemptoffp(struct m *mp)
 {
 	if (enabled)
-		os_tgkill(ld_rlx(&mp->tid), SIG_PREEMPT);
+		nudge(ld_rlx(&mp->tid));
 }
 
 int preempt_init(bool wanted)
@@ -335,6 +373,9 @@ int preempt_init(bool wanted)
 
 	uintptr_t lo, hi;
 
+	/* A child of fork may have them of others. */
+	st_rlx(&sending, 0);
+	st_rlx(&held, 0);
 	enabled = wanted && SAN_ASYNC_PREEMPT;
 	if (!enabled)
 		return 0;

@@ -15,6 +15,12 @@ enum denial {
 };
 bool preempt_deny(uintptr_t lo, uintptr_t hi, enum denial how);
 
+/* preempt_hold: the caller is about to become another program. No signal 32 is pending for its
+ * kernel thread on return, nor sent to any until preempt_release.
+ * Context  a G, not pinned. */
+void preempt_hold(void);
+void preempt_release(void);
+
 /* ---- for handlers of the embedder's ---- */
 enum sigplace {
 	SIGPLACE_PROGRAM, /* a G in the program's code, or a kernel thread that is no M */

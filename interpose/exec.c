@@ -3,15 +3,43 @@
 #include <stdarg.h>
 #include <unistd.h>
 
+#include "preempt.h"
 #include "thread.h"
 #include "wire.h"
+
+/* A handler that runs meanwhile sets t->becoming aside (sighandler.c), for it may jump away. */
+struct thread *exec_begins(void)
+{
+	struct thread *t = served() && heddle_started() ? thread_self() : NULL;
+
+	if (!t)
+		return NULL;
+	state_settle();
+	exec_holds(t);
+	return t;
+}
+
+void exec_holds(struct thread *t)
+{
+	preempt_hold();
+	st_rlx(&t->becoming, true);
+}
+
+void exec_failed(struct thread *t)
+{
+	if (!t)
+		return;
+	st_rlx(&t->becoming, false);
+	preempt_release();
+}
 
 #define EXEC(name, params, args)                                                                   \
 	EXPORT int name params                                                                     \
 	{                                                                                          \
-		if (served())                                                                      \
-			state_settle();                                                            \
-		return real_table.name args;                                                       \
+		struct thread *t = exec_begins();                                                  \
+		int r = real_table.name args;                                                      \
+		exec_failed(t);                                                                    \
+		return r;                                                                          \
 	}
 
 EXEC(execve, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp))

@@ -238,8 +238,10 @@ static bool thread_call(struct thread *t, long nr, long *a, long *r)
 		return false;
 	case SYS_execve:
 	case SYS_execveat:
-		state_settle();
-		return false;
+		exec_begins();
+		*r = arch_syscall6(nr, a[0], a[1], a[2], a[3], a[4], 0);
+		exec_failed(t);
+		return true;
 	case SYS_exit:
 		thread_vanish(t);
 	case SYS_sched_setattr:

@@ -13,6 +13,7 @@
 #include "signals.h"
 #include "syscall.h"
 #include "thread.h"
+#include "wire.h"
 
 typedef void plain(int);
 typedef void full(int, siginfo_t *, void *);
@@ -79,7 +80,7 @@ struct aside {
 	uint32_t interruptible;
 	uintptr_t waitsat;
 	uint64_t awaits;
-	bool alert, uncancelled;
+	bool alert, uncancelled, becoming;
 };
 
 static void set_aside(struct thread *t, struct aside *a)
@@ -91,6 +92,9 @@ static void set_aside(struct thread *t, struct aside *a)
 		sigwait_over(t);
 	a->alert = ld_rlx(&t->alert);
 	a->uncancelled = ld_rlx(&t->uncancelled);
+	a->becoming = ld_rlx(&t->becoming);
+	if (a->becoming)
+		exec_failed(t);
 	st_rlx(&t->interruptible, NO_WAIT);
 	st_rlx(&t->waitsat, 0);
 	st_rlx(&t->alert, false);
@@ -104,6 +108,8 @@ static void go_on(struct thread *t, const struct aside *a)
 	st_sc(&t->awaits, a->awaits);
 	st_rlx(&t->alert, a->alert);
 	st_rlx(&t->uncancelled, a->uncancelled);
+	if (a->becoming)
+		exec_holds(t);
 	cancel_resume(t, (enum interruptible)a->interruptible);
 }
 

@@ -37,6 +37,13 @@ bool state_call(long nr, const long *a, long *r);
  * makes a process, or becomes another program. */
 void state_settle(void);
 
+/* exec_begins .. exec_failed: about a call that makes the process another program, which a signal
+ * 32 that is pending then would end. NULL: there is nothing to do, and exec_failed takes it so.
+ * exec_holds: the latter half of exec_begins. */
+struct thread *exec_begins(void);
+void exec_holds(struct thread *t);
+void exec_failed(struct thread *t);
+
 /* state_filters: the program has set a filter of system calls, before there were threads.
  * state_filtered: so it, or one that it was forked from, did. */
 void state_filters(void);

@@ -109,6 +109,64 @@ static void *waits_for_any(void *arg)
 	return arg;
 }
 
+/* ---- becoming another program ---- */
+
+static char *much[16];
+
+static void *spins(void *arg)
+{
+	for (volatile int i = 0;; i++)
+		continue;
+	return arg;
+}
+
+static double milliseconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+/* About as long as a thread may before others have their turn. */
+static void *computes_and_becomes_another(void *ms)
+{
+	static char name[] = "true", *args[] = { name, NULL };
+	double until = milliseconds() + *(double *)ms;
+
+	while (milliseconds() < until)
+		continue;
+	execve("/bin/true", args, much);
+	return NULL;
+}
+
+/* Copying the environment takes so long that a turn ends in the midst of it. */
+TEST(a_program_that_a_thread_becomes_is_hit_by_no_signal)
+{
+	enum { BYTES = 120000 };
+	pthread_t t;
+	double ms;
+	int status;
+
+	for (int i = 0; i < 14; i++) {
+		much[i] = calloc(1, BYTES);
+		memset(much[i], 'a', BYTES - 1);
+	}
+	for (int i = 0; i < 40; i++) {
+		pid_t pid = fork();
+		if (pid == 0) {
+			ms = 8.5 + i % 12 * 0.5;
+			pthread_create(&t, NULL, spins, NULL);
+			pthread_create(&t, NULL, spins, NULL);
+			pthread_create(&t, NULL, computes_and_becomes_another, &ms);
+			pthread_join(t, NULL);
+			_exit(1);
+		}
+		EXPECT_EQ(waitpid(pid, &status, 0), pid);
+		EXPECT_EQ(status, 0);
+	}
+}
+
 /* Children of the process are any thread's to wait for, whoever made them. Half of them end at
  * once, half when they are told to. */
 static void *forks_some(void *arg)
