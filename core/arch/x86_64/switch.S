@@ -174,15 +174,41 @@ arch_clone:
 	.cfi_endproc
 	.size	arch_clone, . - arch_clone
 
-/* Ends a signal handler that the core installed. The kernel's unwinders know it by
- * these two instructions. */
+/* Ends a signal handler that the core installed. At the stack pointer is the ucontext, where the
+ * interrupted registers are. Unwinders know the place by that being said here, or by the two
+ * instructions; they look it up by the byte before. */
+	.macro	interrupted reg, at
+	.cfi_escape 0x10, \reg, 3, 0x77, (\at & 0x7f) | 0x80, \at >> 7
+	.endm
 	.globl	arch_sigrestorer
 	.hidden	arch_sigrestorer
 	.type	arch_sigrestorer, @function
+	.cfi_startproc
+	.cfi_signal_frame
+	/* The canonical frame address is the interrupted stack pointer. */
+	.cfi_escape 0x0f, 4, 0x77, 0xa0, 0x01, 0x06
+	interrupted 8, 40
+	interrupted 9, 48
+	interrupted 10, 56
+	interrupted 11, 64
+	interrupted 12, 72
+	interrupted 13, 80
+	interrupted 14, 88
+	interrupted 15, 96
+	interrupted 5, 104	/* rdi */
+	interrupted 4, 112	/* rsi */
+	interrupted 6, 120	/* rbp */
+	interrupted 3, 128	/* rbx */
+	interrupted 1, 136	/* rdx */
+	interrupted 0, 144	/* rax */
+	interrupted 2, 152	/* rcx */
+	interrupted 7, 160	/* rsp */
+	interrupted 16, 168	/* rip */
 	nop
 arch_sigrestorer:
-	movl	$15, %eax
+	movq	$15, %rax
 	syscall
+	.cfi_endproc
 	.size	arch_sigrestorer, . - arch_sigrestorer
 
 /* void arch_sigreturn(uintptr_t uc): ends the signal frame whose ucontext is at uc.
