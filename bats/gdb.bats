@@ -1,7 +1,8 @@
 #!/usr/bin/env bats
-# gdb's own backtraces.
+# gdb: its own backtraces, and shim/gdb/heddle.py, on a process and on a core file.
 load common
 load inside
+script=$top/shim/gdb/heddle.py
 
 teardown() {
 	end_watched
@@ -81,6 +82,45 @@ kinds() {
 	C
 }
 
+# asked COMMAND...: of gdb with the script, on the process pid; on_core FILE COMMAND...: on a core file.
+asked() {
+	timeout 100 gdb -nx -batch -p "$pid" -x "$script" "${@/#/-ex=}" 2>"$work/warnings"
+}
+on_core() {
+	local core=$1
+	shift
+	timeout 100 gdb -nx -batch "$work/kinds" "$core" -x "$script" "${@/#/-ex=}" 2>"$work/warnings"
+}
+
+# seen FILE: of kinds, what info gs and g all bt wrote there, is whole and true.
+seen() {
+	python3 - "$1" <<-'END'
+		import re, sys
+		text = open(sys.argv[1]).read()
+		rows = dict(re.findall(r"^[* ] (\d+) +(.*)$", text, re.M))
+		stacks = dict(re.findall(r"^G (\d+) .*\n((?:#.*\n)*)", text, re.M))
+		assert rows.keys() == stacks.keys() and len(rows) == 9, (text, rows, stacks)
+		def state(function, n=1):
+		    found = [rows[g] for g, s in stacks.items() if re.search(r"\b%s \(" % function, s)]
+		    assert len(found) == n, (function, found, text)
+		    return found[0]
+		assert re.match(r"main +\d+ +(waiting: joins G \d+|running, on M \d+, thread \d+)$", state("main")), text
+		state("burns", 3)
+		assert re.search(r"waiting: futex 0x", state("waits")), text
+		assert re.search(r"waiting: mutex 0x\w+, held by G 1$", state("takes")), text
+		assert re.search(r"syscall.*, on M \d+, thread \d+$", state("locks")), text
+		assert re.search(r"waiting: read fd \d+$", state("reads")), text
+		assert re.match(r'"sleeper" .*waiting: sleep, wired to M \d+$', state("sleeps")), text
+		assert re.search("preempted", text), text
+		for g, s in stacks.items():
+		    last = s.splitlines()[-1]
+		    assert " arch_start (" in last or " main (" in last, (g, s)
+		    assert "orrupt" not in s, s
+		    down = len(re.findall(r" down \(", s))
+		    assert down == (6 if " waits (" in s else 0), s
+	END
+}
+
 @test "gdb's own backtrace of each kernel thread ends at its start, without an error" {
 	kinds
 	watched 2 "$work/kinds" "$work/locked"
@@ -97,6 +137,60 @@ kinds() {
 		for function in "burns", "locks":
 		    assert any(" %s (" % function in s for s in stacks), (function, text)
 	END
+}
+
+@test "info gs and g all bt: each thread with its state and its stack, of a process that runs and one that is stopped" {
+	kinds
+	watched 2 "$work/kinds" "$work/locked"
+	asked 'info gs' 'g all bt' >"$work/gs"
+	seen "$work/gs"
+	kill -STOP "$pid"
+	asked 'info gs' 'g all bt' >"$work/gs"
+	seen "$work/gs"
+}
+
+@test "g N: any command, in the frames of that thread; then gdb is where it was" {
+	kinds
+	watched 2 "$work/kinds" "$work/locked"
+	asked 'info gs' 'g all bt' >"$work/gs"
+	g=$(awk '/^G / { g = $2 } / waits \(/ { print g }' "$work/gs")
+	asked 'bt' 'echo \n--\n' "g $g frame function waits" 'echo \n--\n' "g $g bt 2" 'echo \n--\n' "g $g bt -2" \
+		'echo \n--\n' 'bt' >"$work/out2"
+	python3 - "$work/out2" <<-'END'
+		import re, sys
+		before, frame, first, last, after = open(sys.argv[1]).read().split("\n--\n")
+		frames = lambda text: re.findall(r"^#.*", text, re.M)
+		assert frames(before)[1:] == frames(after)[1:] and len(frames(after)) > 1, (before, after)
+		assert len(frames(frame)) == 1 and " waits (" in frame, frame
+		assert len(frames(first)) == 2, first
+		assert len(frames(last)) == 2 and " arch_start (" in last, last
+	END
+	run asked 'g 999 bt'
+	grep -q '^There is no G 999' "$work/warnings"
+}
+
+@test "a core file of a program that aborted: the same" {
+	local pattern
+	pattern=$(cat /proc/sys/kernel/core_pattern)
+	[[ $pattern != *[\|/]* ]] || skip "core files go elsewhere: $pattern"
+	ulimit -c unlimited || skip "no core files here"
+	kinds
+	cd "$work"
+	run preloaded 2 "$work/kinds" "$work/locked" abort
+	[ "$status" -eq 134 ]
+	on_core "$work"/core* bt 'info gs' 'g all bt' >"$work/gs"
+	seen "$work/gs"
+	grep -q '^Program terminated with signal SIGABRT' "$work/gs"
+	grep -A9 '^#0 ' "$work/gs" | grep -q ' main ('
+}
+
+@test "a core file that gdb wrote of a process that goes on: the same" {
+	kinds
+	watched 2 "$work/kinds" "$work/locked"
+	asked "heddle-gcore $work/core" >"$work/log"
+	end_watched
+	on_core "$work/core" 'info gs' 'g all bt' >"$work/gs"
+	seen "$work/gs"
 }
 
 @test "a thread that is being preempted has a backtrace to its start" {
@@ -152,4 +246,44 @@ kinds() {
 		assert order == sorted(order) and order[0] == 0 and order[-1] == len(names) - 1, text
 		assert "exited normally" in text, text
 	END
+}
+
+# Functions of the program itself, of each thread; libraries wait in their own ways.
+@test "of a python each thread has the stack that gdb finds natively" {
+	cat >"$work/fifty.py" <<-'END'
+		import threading, time
+		gate, lock = threading.Event(), threading.Lock()
+		lock.acquire()
+		def take(): lock.acquire(); lock.release()
+		kinds = [gate.wait] * 10 + [take] * 20 + [lambda: time.sleep(1000)] * 20
+		threads = [threading.Thread(target=k, daemon=True) for k in kinds]
+		for t in threads: t.start()
+		time.sleep(0.2)
+		print("ready", flush=True)
+		time.sleep(1000)
+	END
+	cat >"$work/names.py" <<-'END'
+		import gdb
+		class Names(gdb.Command):
+		    def invoke(self, argument, from_tty):
+		        frame, names = gdb.selected_frame(), []
+		        while frame:
+		            if gdb.solib_name(frame.pc()) is None and frame.name():
+		                names.append(frame.name())
+		            frame = frame.older()
+		        print("stack:", *names)
+		Names("names", gdb.COMMAND_STACK)
+	END
+	watched 2 python3 "$work/fifty.py"
+	asked "source $work/names.py" 'g all names' >"$work/log"
+	end_watched
+	grep '^stack:' "$work/log" | sort >"$work/ours"
+	python3 "$work/fifty.py" >"$work/out" 3>&- &
+	pid=$!
+	disown
+	until grep -q ready "$work/out"; do sleep 0.05; done
+	asked "source $work/names.py" 'thread apply all names' >"$work/log"
+	grep '^stack:' "$work/log" | sort >"$work/theirs"
+	[ "$(wc -l <"$work/theirs")" -eq 51 ]
+	diff "$work/ours" "$work/theirs"
 }
