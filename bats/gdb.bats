@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# gdb: its own backtraces, and shim/gdb/heddle.py, on a process and on a core file.
+# gdb: its own backtraces, and shim/gdb/heddle.py, on a process and on a core file; strace and perf.
 load common
 load inside
 script=$top/shim/gdb/heddle.py
@@ -286,4 +286,105 @@ seen() {
 	grep '^stack:' "$work/log" | sort >"$work/theirs"
 	[ "$(wc -l <"$work/theirs")" -eq 51 ]
 	diff "$work/ours" "$work/theirs"
+}
+
+# Threads that hand a byte round by pipes and by semaphores, and one that computes meanwhile.
+round_program() {
+	build round <<-'C'
+		#include <pthread.h>
+		#include <semaphore.h>
+		#include <stdio.h>
+		#include <stdlib.h>
+		#include <unistd.h>
+		enum { N = 4 };
+		static int rounds, pipes[N][2];
+		static sem_t sems[N];
+		static volatile int over;
+		static volatile long steps;
+		static __attribute__((noinline)) void computes(void)
+		{
+			for (int i = 0; i < 1000000; i++)
+				steps++;
+		}
+		static void *burns(void *arg)
+		{
+			while (!over)
+				computes();
+			return arg;
+		}
+		static void *hands(void *arg)
+		{
+			long me = (long)arg, sum = 0;
+			for (int i = 0; i < rounds; i++) {
+				char c;
+				sum += read(pipes[me][0], &c, 1);
+				sem_wait(&sems[me]);
+				sem_post(&sems[(me + 1) % N]);
+				sum += write(pipes[(me + 1) % N][1], &c, 1);
+			}
+			return (void *)sum;
+		}
+		int main(int argc, char **argv)
+		{
+			pthread_t t[N], b;
+			long sum = 0;
+			rounds = argc > 1 ? atoi(argv[1]) : 0;
+			for (int i = 0; i < N; i++) {
+				sem_init(&sems[i], 0, i == 0);
+				if (pipe(pipes[i]) != 0)
+					return 1;
+			}
+			pthread_create(&b, NULL, burns, NULL);
+			for (long i = 0; i < N; i++)
+				pthread_create(&t[i], NULL, hands, (void *)i);
+			puts("ready");
+			fflush(stdout);
+			sum += write(pipes[0][1], "x", 1);
+			for (int i = 0; i < N; i++) {
+				void *result;
+				pthread_join(t[i], &result);
+				sum += (long)result;
+			}
+			over = 1;
+			pthread_join(b, NULL);
+			printf("sum %ld\n", sum);
+			return 0;
+		}
+	C
+}
+
+@test "under strace a program does what it does, whether it is begun there or attached to" {
+	round_program
+	GOMAXPROCS=2 timeout 100 strace -f -o "$work/calls" -E LD_PRELOAD="$heddle" "$work/round" 300 >"$work/out"
+	grep -qx "sum 2401" "$work/out"
+	grep -q 'write.*"x".* = 1$' "$work/calls"
+	watched 2 "$work/round" 20000000
+	for i in 1 2 3; do
+		timeout -s INT 0.5 strace -f -p "$pid" -o "$work/calls" 2>"$work/said" || true
+		grep -q 'write.*"x"' "$work/calls"
+		grep -q "Process $pid detached" "$work/said"
+		kill -0 "$pid"
+	done
+	# It goes on: untraced threads read and write.
+	before=$(awk '/^syscr/ { print $2 }' "/proc/$pid/io")
+	until [ "$(awk '/^syscr/ { print $2 }' "/proc/$pid/io")" -gt "$((before + 1000))" ]; do sleep 0.05; done
+}
+
+@test "perf tells whose the samples are, and by whom it was called" {
+	command -v perf >/dev/null || skip "no perf"
+	round_program
+	watched 2 "$work/round" 20000000
+	perf record -q -e cpu-clock -F 500 --call-graph fp -o "$work/perf" -p "$pid" -- sleep 1 2>"$work/said" ||
+		skip "perf may not sample here: $(head -n 1 "$work/said")"
+	perf script -i "$work/perf" -F ip,sym,dso 2>/dev/null >"$work/samples"
+	python3 - "$work/samples" <<-'END'
+		import sys
+		samples = [s for s in open(sys.argv[1]).read().split("\n\n") if s.strip()]
+		own = [s for s in samples if s.split()[1] == "computes"]
+		assert len(own) > len(samples) / 4 and len(own) > 50, (len(own), len(samples))
+		# By frame pointers, which the program itself was built without.
+		whole = [s for s in own if "gmain" in s and s.split()[-2] == "arch_start"]
+		assert len(whole) > len(own) * 0.9, (len(whole), own[:3])
+		assert any("hands" in s or "write" in s for s in samples), samples[:20]
+	END
 }
