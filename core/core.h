@@ -214,11 +214,12 @@ void unlockosthread(void);
 void lockosthread_sig(void);
 
 /* gspoil: the running G, which is wired, is about to change its kernel thread in what cannot be
- * taken back: that thread ends with it. It is never the process's first: then the G is wired to
- * another from here on. Returns 0, or -ENOMEM, -EAGAIN: nothing has changed. Context: a G.
- * gspoil_sig: where sigdue was given what its G was interrupted in; -EAGAIN on the first thread. */
-int gspoil(void);
-int gspoil_sig(void);
+ * taken back: that thread ends with it. The process's first had better not, for what others see of
+ * the process is seen there: unless it stays, a G that is found on that is wired to a new one, a
+ * copy. Where it must be the first, that serves nobody from the G's end on.
+ * Context  a G. gspoil_sig: stays; where sigdue was given what its G was interrupted in. */
+void gspoil(bool stays);
+void gspoil_sig(void);
 
 /* core_procs: GOMAXPROCS. core_setprocs: changes it; stops the world for the while.
  * Returns  0, or -EINVAL, -ENOMEM with nothing changed. Context: a G. */

@@ -259,6 +259,7 @@ struct sched {
 	ATOMIC(int32_t) early; /* Gs at the head of the global queue that slices should end for */
 	ATOMIC(uint32_t) verifydue; /* sysmon wants registrations made sure of */
 	ATOMIC(uint64_t) sysmonwake; /* when sysmon will look next */
+	ATOMIC(bool) orphans; /* an idle P may have timers that no M waits for */
 	ATOMIC(bool) sysmonhurry; /* it is to look often again */
 	ATOMIC(int32_t) npursued; /* Gs that sysmon looks after: gpursue */
 	ATOMIC(uint32_t) pursuits; /* how often one became one */

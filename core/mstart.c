@@ -5,7 +5,7 @@
 #include "sched.h"
 #include "trace.h"
 
-enum { EAGAIN_ = 11, ENOMEM_ = 12 };
+enum { ENOMEM_ = 12 };
 
 void mput_locked(struct m *mp)
 {
@@ -14,6 +14,7 @@ void mput_locked(struct m *mp)
 	sched.midle = mp;
 	sched.nmidle++;
 	st_rlx(&sched.full, false);
+	st_rlx(&sched.orphans, false);
 	checkdead_locked();
 }
 
@@ -108,6 +109,8 @@ static void leave_timers(uint64_t when)
 {
 	if (when != 0 && ld_sc(&sched.lastpoll) == 0)
 		wakenetpoller(when);
+	else if (when != 0)
+		timers_orphaned(when);
 }
 
 void mstart_failed(struct p *pp, bool spinning)
@@ -310,35 +313,29 @@ static int wire_anew(struct m *mp, struct g *gp)
 	return r;
 }
 
-int gspoil(void)
+void gspoil(bool stays)
 {
 	struct g *gp = getg();
 	struct m *mp = pin(gp);
-	int r = 0;
 
 	CHECK(GMP_M6, gp->lockedm == mp && mp->lockedg == gp);
-	if (!mp->leader)
-		mp->spoilt = mthread_ends();
-	else if (mthread_ends() && (r = wire_anew(mp, gp)) == 0)
+	if (mp->leader && !stays && mthread_ends() && wire_anew(mp, gp) == 0)
 		leave(mp, gp, POST_PREEMPT, NULL, NULL);
+	else
+		mp->spoilt = mthread_ends();
 	unpin(gp);
-	return r;
 }
 
-int gspoil_sig(void)
+void gspoil_sig(void)
 {
-	struct m *mp = ld_rlx(&getg()->m);
-
-	if (mp->leader)
-		return -EAGAIN_;
-	mp->spoilt = mthread_ends();
-	return 0;
+	ld_rlx(&getg()->m)->spoilt = mthread_ends();
 }
 
 void mend(struct m *mp)
 {
 	struct p *pp = releasep(mp);
 
+	CHECK(GMP_M2, !mp->spinning);
 	/* Its P is still to be counted for. */
 	lock(&sched.lock);
 	sched.mcount--;

@@ -49,8 +49,13 @@ static struct m *take_ended(void)
 	if (mp)
 		*at = mp->schedlink;
 	unlock(&ended_lock);
-	if (mp)
-		mp->schedlink = NULL;
+	if (!mp)
+		return NULL;
+	/* Perhaps of one that could not be cloned. */
+	mp->schedlink = NULL;
+	mp->nextp = NULL;
+	mp->spoilt = false;
+	st_rlx(&mp->spinning, false);
 	return mp;
 }
 
@@ -318,6 +323,9 @@ void mthread_end(struct m *mp)
 	/* No handler may find it. */
 	mp->sigmask = ~(uint64_t)0;
 	os_sigmask(mp->sigmask);
+	/* The process's first stays as long as the process; but serves nobody. */
+	while (mp->leader)
+		futexsleep(&mp->park.key, ld_rlx(&mp->park.key), -1);
 	mp->spoilt = false;
 	put_ended(mp);
 	arch_syscall3(__NR_exit, 0, 0, 0);

@@ -283,11 +283,11 @@ static ATOMIC(uint32_t) sending, held;
 static void nudge(int32_t tid)
 {
 	while (add_sc(&sending, 1), ld_sc(&held) != 0) {
-		add_sc(&sending, -1);
+		add_sc(&sending, (uint32_t)-1);
 		os_yield();
 	}
 	os_tgkill(tid, SIG_PREEMPT);
-	add_sc(&sending, -1);
+	add_sc(&sending, (uint32_t)-1);
 }
 
 void preempt_hold(void)
@@ -305,7 +305,7 @@ void preempt_hold(void)
 
 void preempt_release(void)
 {
-	add_sc(&held, -1);
+	add_sc(&held, (uint32_t)-1);
 }
 
 bool preemptone(struct p *pp)

@@ -139,6 +139,7 @@ static uint64_t slice_age(struct p *pp, struct m *mp, uint64_t now)
 	mon->schedtick = tick;
 	mon->schedwhen = now;
 	mon->cpuwhen = 0;
+	mon->looktick = 0;
 	return 0;
 }
 

@@ -273,6 +273,9 @@ uint64_t timers_next(void);
 uint64_t timers_nextbusy(void);
 void timers_tell(uint64_t first);
 
+/* timers_orphaned: of an idle P's, for which there is no M. */
+void timers_orphaned(uint64_t first);
+
 static inline void timers_running(struct p *pp)
 {
 	uint64_t first = ld_rlx(&pp->timers.first);

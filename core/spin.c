@@ -105,6 +105,7 @@ bool spin_seen(struct m *mp, struct g *gp, const void *uc, bool denied)
 	st_rlx(&mp->lookedtick, tick);
 	/* Another P's slice may have the same number. */
 	l->tick = 0;
+	l->gp = NULL;
 	if (l->n == SPIN_LOOKS && gets_nowhere(l)) {
 		remember(gp, l);
 		return true;
@@ -135,5 +136,8 @@ bool spin_check(struct p *pp, struct m *mp, struct g *gp, uint64_t age, uint64_t
 	mon->looktick = tick;
 	mon->lookwhen = now;
 	mon->lookcpu = cpu;
-	return first || (burns && preemptlook(pp));
+	if (first)
+		return true;
+	/* Once more for one of whom nothing is known yet: it may have fallen asleep since. */
+	return burns && (known || !os_threadasleep(ld_rlx(&mp->tid))) && preemptlook(pp);
 }

@@ -233,6 +233,8 @@ void wakenetpoller(uint64_t when)
 			netpoll_break();
 	} else {
 		/* None does: whoever searches in vain will. */
+		if (unlikely(ld_rlx(&sched.full)))
+			timers_orphaned(when);
 		wakep(NULL);
 	}
 }

@@ -236,7 +236,7 @@ static bool sleep_until_due(uint64_t delay, uint64_t idlesince, bool deep, bool 
 		until = now + POLL_EARLY_NS;
 	/* Published, then looked at: an adder of an earlier timer does the reverse. */
 	st_sc(&sched.sysmonwake, until);
-	next = timers_nextbusy();
+	next = ld_sc(&sched.orphans) ? timers_next() : timers_nextbusy();
 	if (next != 0 && next + TIMER_SLACK_NS < until) {
 		until = next + TIMER_SLACK_NS;
 		if (until < now + DELAY_MIN_NS)

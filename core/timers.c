@@ -313,6 +313,13 @@ void timers_move(struct timers *from, struct timers *to)
 	unlock(&low->lock);
 }
 
+void timers_orphaned(uint64_t first)
+{
+	/* Sysmon publishes sysmonwake, then looks at this. */
+	st_sc(&sched.orphans, true);
+	timers_tell(first);
+}
+
 static uint64_t next_of(bool idle_too)
 {
 	struct p **allp = ld_acq(&sched.allp);

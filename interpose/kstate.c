@@ -134,15 +134,19 @@ static bool spoils(int option)
 static long ask_as(const char *as, int option, unsigned long name, char after[NAME_LEN])
 {
 	char before[NAME_LEN];
+	uint64_t mask;
 	long r;
 
+	/* No handler may carry it to another in between. */
 	entersyscall();
+	mask = os_sigmask(~(uint64_t)0);
 	arch_syscall3(SYS_prctl, PR_GET_NAME, (long)before, 0);
 	if (as)
 		arch_syscall3(SYS_prctl, PR_SET_NAME, (long)as, 0);
 	r = arch_syscall3(SYS_prctl, option, (long)name, 0);
 	arch_syscall3(SYS_prctl, PR_GET_NAME, (long)after, 0);
 	arch_syscall3(SYS_prctl, PR_SET_NAME, (long)before, 0);
+	os_sigmask(mask);
 	exitsyscall();
 	return r;
 }

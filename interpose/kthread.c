@@ -22,8 +22,9 @@ void thread_wire(struct thread *t)
 {
 	if (t->wired)
 		return;
-	lockosthread();
+	/* First: a notice may wire it, too. */
 	t->wired = true;
+	lockosthread();
 	add_rlx(&nwired, 1);
 }
 
@@ -41,26 +42,39 @@ void thread_wire_sig(struct thread *t)
 {
 	if (t->wired)
 		return;
-	lockosthread_sig();
 	t->wired = true;
+	lockosthread_sig();
 	add_rlx(&nwired, 1);
+}
+
+void thread_tie(struct thread *t)
+{
+	thread_wire(t);
+	t->tied = true;
 }
 
 void thread_spoil(struct thread *t)
 {
+	pid_t tid;
+
 	thread_wire(t);
-	/* One that owns its tid may have locked something by it, and cannot have another. */
-	if (t->main || t->spoilt || (t->owns && os_gettid() == getpid()))
+	if (t->main || t->spoilt)
 		return;
-	policy_reset(t);
-	t->spoilt = gspoil() == 0;
-	policy_again(t);
+	t->spoilt = true;
+	tid = os_gettid();
+	/* One that owns its tid may have locked something by it. */
+	gspoil(t->owns || t->tied);
+	/* It took along a copy of what it had set there. */
+	if (os_gettid() != tid)
+		policy_reset(t, tid);
 }
 
 void thread_spoil_sig(struct thread *t)
 {
-	if (!t->main && !t->spoilt)
-		t->spoilt = gspoil_sig() == 0;
+	if (t->main || t->spoilt)
+		return;
+	t->spoilt = true;
+	gspoil_sig();
 }
 
 void thread_unwire(struct thread *t)
@@ -77,12 +91,13 @@ void thread_unwire(struct thread *t)
 		arch_syscall3(SYS_set_robust_list, (long)&none, ROBUST_HEAD_BYTES, 0);
 	*t->harvest.tidaddr = t->tid;
 	t->owns = false;
+	t->tied = false;
 	t->wired = false;
 	if (t->spoilt) {
 		t->spoilt = false;
 		return;
 	}
-	policy_reset(t);
+	policy_reset(t, 0);
 	unlockosthread();
 }
 

@@ -41,16 +41,15 @@ void nice_noted(struct thread *t)
 	t->nice = nice;
 }
 
-void nice_reset(const struct thread *t)
+void nice_reset(const struct thread *t, pid_t tid)
 {
 	if (t->niced)
-		kernel_nice(usual_nice);
+		arch_syscall3(SYS_setpriority, PRIO_PROCESS, tid, usual_nice);
 }
 
-void nice_again(const struct thread *t)
+void nice_do(const struct thread *t)
 {
-	if (t->niced)
-		kernel_nice(t->nice);
+	kernel_nice(t->nice);
 }
 
 /* May it be set to that by this process? */

@@ -34,15 +34,18 @@ static long kernel_cpus(int32_t tid, const cpu_set_t *cpus)
 	return arch_syscall3(SYS_sched_setaffinity, tid, sizeof(*cpus), (long)cpus);
 }
 
-/* Between the two the caller, if it is a G, stays on its kernel thread. */
-static void stay(void)
+/* Between the two the caller, if it is a G, stays on its kernel thread; and no handler runs there,
+ * which might carry it to another. */
+static uint64_t stay(void)
 {
 	if (thread_self())
 		entersyscall();
+	return os_sigmask(~(uint64_t)0);
 }
 
-static void go_on(void)
+static void go_on(uint64_t mask)
 {
+	os_sigmask(mask);
 	if (thread_self())
 		exitsyscall();
 }
@@ -50,15 +53,16 @@ static void go_on(void)
 static long try_policy(int policy, int priority)
 {
 	struct sched_param param = { 0 };
+	uint64_t mask;
 	long before, r;
 
-	stay();
+	mask = stay();
 	before = arch_syscall3(SYS_sched_getscheduler, 0, 0, 0);
 	arch_syscall3(SYS_sched_getparam, 0, (long)&param, 0);
 	r = kernel_policy(0, policy, priority);
 	if (r == 0)
 		kernel_policy(0, (int)before, param.sched_priority);
-	go_on();
+	go_on(mask);
 	return r;
 }
 
@@ -66,9 +70,10 @@ static long try_policy(int policy, int priority)
 static long try_cpus(cpu_set_t *cpus)
 {
 	cpu_set_t before = { 0 };
+	uint64_t mask;
 	long r;
 
-	stay();
+	mask = stay();
 	arch_syscall3(SYS_sched_getaffinity, 0, sizeof(before), (long)&before);
 	r = kernel_cpus(0, cpus);
 	if (r == 0) {
@@ -76,7 +81,7 @@ static long try_cpus(cpu_set_t *cpus)
 		arch_syscall3(SYS_sched_getaffinity, 0, sizeof(*cpus), (long)cpus);
 		kernel_cpus(0, &before);
 	}
-	go_on();
+	go_on(mask);
 	return r;
 }
 
@@ -116,23 +121,13 @@ static int wish_cpus(struct thread *t, const cpu_set_t *cpus)
 static int usual_policy, usual_priority;
 static cpu_set_t usual_cpus;
 
-void policy_reset(struct thread *t)
+void policy_reset(const struct thread *t, pid_t tid)
 {
 	if (t->pinned)
-		kernel_cpus(0, &usual_cpus);
+		kernel_cpus(tid, &usual_cpus);
 	if (t->policy != usual_policy || t->priority != usual_priority)
-		kernel_policy(0, usual_policy, usual_priority);
-	nice_reset(t);
-}
-
-/* What it may be given again it had already. */
-void policy_again(struct thread *t)
-{
-	if (t->pinned)
-		kernel_cpus(0, &t->cpus);
-	if (t->policy != usual_policy || t->priority != usual_priority)
-		kernel_policy(0, t->policy, t->priority);
-	nice_again(t);
+		kernel_policy(tid, usual_policy, usual_priority);
+	nice_reset(t, tid);
 }
 
 void policy_init(struct thread *t)
@@ -144,6 +139,8 @@ void policy_init(struct thread *t)
 	if (real_table.sched_getparam(0, &param) == 0)
 		t->priority = usual_priority = param.sched_priority;
 	nice_init();
+	/* Of one that forked and has set them, the child's kernel thread has them already. */
+	t->pinned = t->niced = false;
 }
 
 int wishes_try(struct thread *t, int policy, int priority, const cpu_set_t *cpus)
@@ -199,7 +196,7 @@ void wishes_do(struct thread *t, const void *uc)
 			thread_spoil_sig(t);
 		else
 			thread_spoil(t);
-		nice_again(t);
+		nice_do(t);
 	}
 	if (wishes & WISH_CPUS)
 		kernel_cpus(0, &t->cpus);

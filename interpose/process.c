@@ -100,7 +100,7 @@ void process_forking(void)
 	struct thread *t = may_trace && heddle_started() ? thread_self() : NULL;
 
 	if (t)
-		thread_wire(t);
+		thread_tie(t);
 	state_settle();
 	fd_allshared();
 }
@@ -123,7 +123,7 @@ EXPORT long ptrace(enum __ptrace_request request, ...)
 	data = va_arg(args, void *);
 	va_end(args);
 	if (t)
-		thread_wire(t);
+		thread_tie(t);
 	return real_table.ptrace(request, pid, at, data);
 }
 

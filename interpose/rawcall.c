@@ -165,7 +165,7 @@ static long ring_setup(struct thread *t, const long *a)
 	bool wired = t->wired;
 	long r;
 
-	thread_wire(t);
+	thread_tie(t);
 	r = arch_syscall3(SYS_io_uring_setup, a[0], a[1], 0);
 	if (!wired && (r < 0 || !(((const struct io_uring_params *)a[1])->flags &
 				  IORING_SETUP_SINGLE_ISSUER_)))
@@ -234,7 +234,7 @@ static bool thread_call(struct thread *t, long nr, long *a, long *r)
 	case SYS_io_uring_register:
 		/* Numbers of rings that are a kernel thread's own. */
 		if (a[1] == IORING_REGISTER_RING_FDS_)
-			thread_wire(t);
+			thread_tie(t);
 		return false;
 	case SYS_execve:
 	case SYS_execveat:

@@ -108,7 +108,7 @@ void thread_forked(void)
 	first = thread_self();
 	first->wired = false;
 	first->owns = false;
-	first->spoilt = false;
+	first->spoilt = first->tied = false;
 	/* The kernel's is that of the M that forked. */
 	alternate = first->altstack;
 	if (!alternate.ss_sp)

@@ -93,6 +93,7 @@ struct thread {
 	int nice;
 	bool wired; /* to its kernel thread */
 	bool spoilt; /* that ends with it */
+	bool tied; /* to that one and no other */
 	bool owns; /* glibc's tid for it is that one's */
 	stack_t altstack; /* as the program set it */
 	ATOMIC(uint64_t) signals; /* pending for it alone */

@@ -13,11 +13,13 @@ struct thread;
  * and its robust list the kernel. Not before an object asks for it: the loader's lock, which is
  * held while a library begins, bears the tid that the thread had. thread_unwire: before it ends.
  * thread_spoil: it is about to change its kernel thread in what cannot be taken back, which so is
- * to end with it; the first thread's does not. thread_spoil_sig: after thread_wire_sig. */
+ * to end with it; the first thread's does not. thread_spoil_sig: after thread_wire_sig. thread_tie:
+ * stays on this very kernel thread, which the kernel knows it by. */
 void thread_wire(struct thread *t);
 void thread_wire_sig(struct thread *t);
 void thread_spoil(struct thread *t);
 void thread_spoil_sig(struct thread *t);
+void thread_tie(struct thread *t);
 void thread_own_tid(struct thread *t);
 void thread_unwire(struct thread *t);
 
@@ -63,21 +65,19 @@ void wishes_first(struct thread *t);
 void wishes_await(struct thread *t);
 void policy_init(struct thread *t);
 
-/* policy_reset: on t's kernel thread, which is to serve others: as it was before t had wishes.
- * policy_again: on another one, which is to be as that one was. */
 /* policy_call: of syscall()'s, about the caller by whatever tid. False: it is to be made, with what
  * a is then. */
 bool policy_call(long nr, long *a, long *r);
 
-/* policy_reset: on t's kernel thread, which is to serve others: as it was before t had wishes. */
-void policy_reset(struct thread *t);
-void policy_again(struct thread *t);
+/* policy_reset: of that kernel thread (0: this), which is to serve others: as it was before t had
+ * wishes. */
+void policy_reset(const struct thread *t, pid_t tid);
 
-/* The same for niceness: nice.c. nice_again: on its own thread. nice_noted: it was set there
- * some other way. */
+/* The same for niceness: nice.c. nice_do: t, which runs, gets what it wished. nice_noted: it was
+ * set there some other way. */
 void nice_init(void);
 void nice_noted(struct thread *t);
-void nice_reset(const struct thread *t);
-void nice_again(const struct thread *t);
+void nice_reset(const struct thread *t, pid_t tid);
+void nice_do(const struct thread *t);
 
 #endif

@@ -132,13 +132,14 @@ TEST(loops_that_compute_keep_their_slices)
 }
 
 /* ---- one that spun, and works now ---- */
-static ATOMIC(uint32_t) go_on;
+static ATOMIC(uint32_t) go_on, has_left;
 
 static void spin_then_work(void *arg)
 {
 	(void)arg;
 	while (!ld_rlx(&go_on))
 		;
+	st_rlx(&has_left, 1);
 	count_primes();
 	group_done(&grp);
 }
@@ -156,7 +157,8 @@ TEST(one_that_spun_and_computes_now_keeps_its_slices)
 	sleep_ns(200 * MS);
 	EXPECT(spins() > 0);
 	st_rlx(&go_on, 1);
-	sleep_ns(50 * MS);
+	while (!ld_rlx(&has_left))
+		sleep_ns(1 * MS);
 	before = spins();
 	sleep_ns(500 * MS);
 	EXPECT_EQ(spins(), before);
