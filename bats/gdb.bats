@@ -235,7 +235,7 @@ seen() {
 		}
 	C
 	timeout 100 gdb -nx -batch -ex 'set startup-with-shell off' -ex "set env LD_PRELOAD $heddle" \
-		-ex 'handle SIGUSR1 nostop noprint' -ex 'break counts' -ex run -ex bt -ex continue "$work/handler" \
+		-ex 'handle SIGUSR1 nostop noprint' -ex 'break counts' -ex run -ex bt "$work/handler" \
 		>"$work/out" 2>&1
 	python3 - "$work/out" <<-'END'
 		import re, sys
@@ -244,7 +244,6 @@ seen() {
 		assert "<signal handler called>" in text and "Backtrace stopped" not in text, text
 		order = [names.index(n) for n in ("counts", "raises", "begins", "arch_start")]
 		assert order == sorted(order) and order[0] == 0 and order[-1] == len(names) - 1, text
-		assert "exited normally" in text, text
 	END
 }
 

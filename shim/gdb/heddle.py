@@ -10,6 +10,9 @@ hides what is the thread's own. So the first frame of a G has the number 1, or o
 preempted 2, and is found in a core file, too, where no register can be set. `info threads` and
 what else knows only threads goes on to speak of the thread that is lent. In a core file gdb lists
 Gs among the threads, too, by glibc's word, but has no registers for those.
+
+`next` and `finish` of gdb's wait for the kernel thread on which they began, and a G that waits may
+go on with another: past a call that waits, `tbreak` and `continue`, which are for any thread.
 """
 import itertools
 import os
