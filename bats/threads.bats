@@ -218,6 +218,47 @@ C
 	done
 }
 
+@test "thread-local variables of a library that came while threads live begin fresh" {
+	echo '__thread int here = 7; int *where(void) { return &here; }' | gcc -shared -fPIC -x c - -o "$work/lib.so"
+	build fresh <<'C'
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+static int *(*where)(void);
+static void *work(void *arg)
+{
+	if (where && (*where())++ != 7)
+		abort();
+	return arg;
+}
+static void *waits(void *arg)
+{
+	pthread_mutex_lock(arg);
+	return NULL;
+}
+int main(int argc, char **argv)
+{
+	static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+	pthread_t t;
+	pthread_mutex_lock(&m);
+	pthread_create(&t, NULL, waits, &m);
+	*(void **)&where = dlsym(dlopen(argv[1], RTLD_NOW), "where");
+	pthread_mutex_unlock(&m);
+	pthread_join(t, NULL);
+	for (int i = 0; i < 50; i++) {
+		pthread_create(&t, NULL, work, NULL);
+		pthread_join(t, NULL);
+	}
+	puts("good");
+}
+C
+	for procs in 1 2; do
+		run preloaded $procs "$work/fresh" "$work/lib.so"
+		[ "$output" = good ]
+	done
+}
+
 @test "HEDDLE_MAXTHREADS: calls that end wait their turn; blocks that do not get a thread each, and a line" {
 	build blocks <<'C'
 #include <pthread.h>

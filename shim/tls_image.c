@@ -21,6 +21,8 @@ struct module {
 static struct module modules[MAX_MODULES];
 static int nmodules;
 static ATOMIC(uint32_t) others; /* modules that are not in the list may exist */
+static ATOMIC(unsigned long long) adds; /* how many objects had come when none did */
+static unsigned long long subs; /* and gone, when the list was made */
 static void (*call_dtors)(void);
 
 static bool spared(const struct dl_phdr_info *info)
@@ -46,6 +48,11 @@ static const ElfW(Phdr) * tls_of(const struct dl_phdr_info *info)
 	return NULL;
 }
 
+static const void *image_of(const struct dl_phdr_info *info, const ElfW(Phdr) * tls)
+{
+	return (const void *)(info->dlpi_addr + tls->p_vaddr);
+}
+
 static int list_module(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	const ElfW(Phdr) *tls = tls_of(info);
@@ -53,6 +60,8 @@ static int list_module(struct dl_phdr_info *info, size_t size, void *arg)
 
 	(void)size;
 	(void)arg;
+	st_rlx(&adds, info->dlpi_adds);
+	subs = info->dlpi_subs;
 	if (!tls || spared(info))
 		return 0;
 	/* Below the FS base and near: static. */
@@ -62,7 +71,7 @@ static int list_module(struct dl_phdr_info *info, size_t size, void *arg)
 	}
 	struct module *m = &modules[nmodules++];
 	m->at = (ptrdiff_t)(at - fs);
-	m->image = (const void *)(info->dlpi_addr + tls->p_vaddr);
+	m->image = image_of(info, tls);
 	m->filled = tls->p_filesz;
 	m->size = tls->p_memsz;
 	return 0;
@@ -75,11 +84,6 @@ void tls_init(void)
 	memcpy(&call_dtors, &at, sizeof(at));
 	nmodules = 0;
 	dl_iterate_phdr(list_module, NULL);
-}
-
-void tls_changed(void)
-{
-	st_rlx(&others, 1);
 }
 
 void tls_call_destructors(void)
@@ -103,15 +107,47 @@ static int reset_other(struct dl_phdr_info *info, size_t size, void *arg)
 	(void)arg;
 	/* No data: the thread has not touched them. */
 	if (tls && at != 0 && !spared(info))
-		reset((void *)at, (const void *)(info->dlpi_addr + tls->p_vaddr), tls->p_filesz,
-		      tls->p_memsz);
+		reset((void *)at, image_of(info, tls), tls->p_filesz, tls->p_memsz);
 	return 0;
+}
+
+static bool listed(const void *image)
+{
+	for (int i = 0; i < nmodules; i++)
+		if (modules[i].image == image)
+			return true;
+	return false;
+}
+
+/* Of those that went one may be in the list. */
+static int see_change(struct dl_phdr_info *info, size_t size, void *now)
+{
+	const ElfW(Phdr) *tls = tls_of(info);
+
+	(void)size;
+	*(unsigned long long *)now = info->dlpi_adds;
+	if (info->dlpi_subs != subs || (tls && !spared(info) && !listed(image_of(info, tls)))) {
+		st_rlx(&others, 1);
+		return 1;
+	}
+	return info->dlpi_adds == ld_rlx(&adds);
+}
+
+/* Looks at one object, unless libraries came since the last look. */
+static void see_changes(void)
+{
+	unsigned long long now;
+
+	if (dl_iterate_phdr(see_change, &now) == 0)
+		st_rlx(&adds, now);
 }
 
 void tls_reset(void)
 {
 	uintptr_t fs;
 
+	if (!ld_rlx(&others))
+		see_changes();
 	if (ld_rlx(&others)) {
 		dl_iterate_phdr(reset_other, NULL);
 		return;

@@ -11,7 +11,4 @@ void tls_call_destructors(void);
 /* tls_reset: every module's variables, but libc's and ours, as in a fresh thread. */
 void tls_reset(void);
 
-/* tls_changed: a library came or went. */
-void tls_changed(void);
-
 #endif
