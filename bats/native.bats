@@ -61,6 +61,20 @@ S
 	[ "${lines[1]}" = 5 ]
 }
 
+@test "a process that Mozilla's sandbox is to confine is left alone, the one that confines it is not" {
+	# As it is put into each of them; the browser's own process loads it with the rest.
+	echo 'int confine;' | gcc -shared -fPIC -x c - -o "$work/libmozsandbox.so"
+	run env LD_PRELOAD="$work/libmozsandbox.so:$heddle" "$work/p"
+	[ "$status" -eq 0 ]
+	[ "${lines[0]}" = "heddle: runs natively: Mozilla's sandbox is present" ]
+	[ "${lines[1]}" = 5 ]
+	sed "s|^	void \*r;|&\n	if (!dlopen(\"$work/libmozsandbox.so\", RTLD_NOW))\n		return 1;|; 1i #include <dlfcn.h>" "$work/p.c" >"$work/b.c"
+	gcc -pthread "$work/b.c" -o "$work/b"
+	run preloaded 2 "$work/b"
+	[ "$status" -eq 0 ]
+	[ "$output" = 5 ]
+}
+
 @test "a program that filters its system calls before it has threads is left alone" {
 	cat >"$work/f.c" <<'C'
 #include <linux/filter.h>

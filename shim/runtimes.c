@@ -1,7 +1,8 @@
 /* Runtimes in the program that heddle cannot serve. A sanitizer's puts itself before the same
  * calls. Go's makes its own system calls, and knows each of its threads by what the kernel keeps of
  * a kernel thread: its tid, its signal stack, its futex waits. Valgrind stands in for the kernel,
- * and knows little of threads that are not glibc's. */
+ * and knows little of threads that are not glibc's. Mozilla's sandbox lets each process make the
+ * calls that it knows of, and no others, once it has threads. */
 #include "runtimes.h"
 
 #include <link.h>
@@ -65,12 +66,16 @@ static int holds_go(struct dl_phdr_info *info, size_t size, void *arg)
 	return 0;
 }
 
-/* What it injects into each program. */
-static int holds_valgrind(struct dl_phdr_info *info, size_t size, void *arg)
+static int is_named(struct dl_phdr_info *info, size_t size, void *part)
 {
 	(void)size;
-	(void)arg;
-	return info->dlpi_name && strstr(info->dlpi_name, "/vgpreload_") != NULL;
+	return info->dlpi_name && strstr(info->dlpi_name, part) != NULL;
+}
+
+/* Is an object of such a name there already? */
+static bool holds(char *part)
+{
+	return dl_iterate_phdr(is_named, part) != 0;
 }
 
 const char *runtime_refused(void)
@@ -79,7 +84,12 @@ const char *runtime_refused(void)
 
 	if (!why && dl_iterate_phdr(holds_go, NULL) != 0)
 		why = "Go's runtime is present";
-	if (!why && dl_iterate_phdr(holds_valgrind, NULL) != 0)
+	/* What it injects into each program. */
+	if (!why && holds("/vgpreload_"))
 		why = "valgrind is present";
+	/* Injected into each process that is to be confined; the one that confines them loads it
+	 * later, with the rest of the browser. */
+	if (!why && holds("/libmozsandbox.so"))
+		why = "Mozilla's sandbox is present";
 	return why;
 }
