@@ -25,49 +25,83 @@ enum {
 
 ptrdiff_t tid_offset;
 
+/* From the FS base to what pthread_self() says. */
+static ptrdiff_t handle_offset;
+
 /* glibc's rseq area; size 0: it has none. */
 static ptrdiff_t rseq_offset;
 static unsigned rseq_size;
 
-/* rseq would have the kernel write into the thread's area from a kernel thread that now
- * runs another; with it gone sched_getcpu asks the kernel. */
-static void drop_rseq(void)
+/* Of each thread that glibc makes: how far from the FS base the word is that the kernel clears, and
+ * the list of robust mutexes. The first tells: when later ones are made the program may have
+ * forbidden the calls that do. */
+static struct {
+	ATOMIC(uint32_t) known;
+	ptrdiff_t ended, robust;
+	bool has_robust;
+	uint32_t alive; /* what is in that word while the thread lives, if it is not the tid */
+} made;
+
+static void rseq_gone(uintptr_t fsbase)
 {
-	struct rseq *area;
-	unsigned len = rseq_size > RSEQ_LEN ? rseq_size : RSEQ_LEN;
+	struct rseq *area = (struct rseq *)(fsbase + (uintptr_t)rseq_offset);
 
 	if (rseq_size == 0)
 		return;
-	area = (struct rseq *)(arch_getfs() + (uintptr_t)rseq_offset);
-	if (arch_syscall4(SYS_rseq, (long)area, len, RSEQ_FLAG_UNREGISTER, RSEQ_SIG) < 0)
-		arch_syscall4(SYS_rseq, (long)area, rseq_size, RSEQ_FLAG_UNREGISTER, RSEQ_SIG);
 	*(volatile uint32_t *)&area->cpu_id = (uint32_t)RSEQ_CPU_ID_REGISTRATION_FAILED;
 	*(volatile uint32_t *)&area->cpu_id_start = 0;
 }
 
-static void detach(struct harvest *h)
+/* rseq would have the kernel write into the thread's area from a kernel thread that now
+ * runs another; with it gone sched_getcpu asks the kernel. */
+static void drop_rseq(uintptr_t fsbase)
 {
-	static struct robust_list_head none = { .list = { &none.list } };
+	uintptr_t area = fsbase + (uintptr_t)rseq_offset;
+	unsigned len = rseq_size > RSEQ_LEN ? rseq_size : RSEQ_LEN;
+
+	if (rseq_size == 0)
+		return;
+	if (arch_syscall4(SYS_rseq, (long)area, len, RSEQ_FLAG_UNREGISTER, RSEQ_SIG) < 0)
+		arch_syscall4(SYS_rseq, (long)area, rseq_size, RSEQ_FLAG_UNREGISTER, RSEQ_SIG);
+	rseq_gone(fsbase);
+}
+
+/* Asks the kernel about the calling thread. */
+static void ask(struct harvest *h)
+{
 	size_t len;
 
-	h->fsbase = arch_getfs();
 	h->tidaddr = (pid_t *)(h->fsbase + (uintptr_t)tid_offset);
 	if (arch_syscall3(SYS_prctl, PR_GET_TID_ADDRESS, (long)&h->ended, 0) < 0 || !h->ended)
 		h->ended = h->tidaddr;
 	arch_syscall3(SYS_get_robust_list, 0, (long)&h->robust, (long)&len);
-	arch_syscall3(SYS_set_robust_list, (long)&none, sizeof(none), 0);
-	drop_rseq();
+}
+
+static void learn(void)
+{
+	struct harvest h = { .fsbase = arch_getfs() };
+
+	ask(&h);
+	made.ended = (char *)h.ended - (char *)h.fsbase;
+	made.alive = (uint32_t)*h.ended;
+	made.has_robust = h.robust != NULL;
+	if (h.robust)
+		made.robust = (char *)h.robust - (char *)h.fsbase;
+	/* Release: pairs with the acquire in find_parts. */
+	st_rel(&made.known, 1);
+	arch_syscall4(SYS_futex, (long)&made.known, FUTEX_WAKE_PRIVATE, 1, 0);
 }
 
 /* Two threads: the one that harvest_make waits for, and after harvest_reap the one that
- * ends in glibc's own way. */
+ * ends in glibc's own way. The first makes no call but that by which it ends: the kernel keeps
+ * nothing of it then, and its list of robust mutexes is empty. */
 static void *parked_thread(void *arg)
 {
 	struct harvest *h = arg;
 
-	detach(h);
+	if (!ld_acq(&made.known))
+		learn();
 	h->base = ((uintptr_t)__builtin_frame_address(0) - PARKED_FRAME) & ~(uintptr_t)63;
-	arch_syscall3(SYS_set_tid_address, (long)&h->ktid, 0, 0);
 	arch_switch_exit(&h->parked);
 	/* harvest_reap sent a kernel thread. It owns no robust mutex. */
 	if (h->ended != h->tidaddr)
@@ -75,14 +109,31 @@ static void *parked_thread(void *arg)
 	return NULL;
 }
 
-static void wait_gone(ATOMIC(uint32_t) *ktid)
+/* Of h->thread, which may run still, or have ended. */
+static void find_parts(struct harvest *h)
 {
-	uint32_t tid;
+	/* Acquire: pairs with the release in learn. */
+	while (!ld_acq(&made.known))
+		arch_syscall6(SYS_futex, (long)&made.known, FUTEX_WAIT_PRIVATE, 0, 0, 0, 0);
+	h->fsbase = (uintptr_t)h->thread - (uintptr_t)handle_offset;
+	h->tidaddr = (pid_t *)(h->fsbase + (uintptr_t)tid_offset);
+	h->ended = (int32_t *)(h->fsbase + (uintptr_t)made.ended);
+	h->robust = made.has_robust
+			    ? (struct robust_list_head *)(h->fsbase + (uintptr_t)made.robust)
+			    : NULL;
+}
+
+/* The word is glibc's, and is as it was once the kernel has told by it. */
+static void wait_gone(struct harvest *h)
+{
+	ATOMIC(uint32_t) *word = (ATOMIC(uint32_t) *)h->ended;
+	uint32_t was = made.alive, is;
 
 	/* Acquire: pairs with the kernel's store at the end of the thread. The wake is a
 	 * shared one. */
-	while ((tid = ld_acq(ktid)) != 0)
-		arch_syscall6(SYS_futex, (long)ktid, FUTEX_WAIT, tid, 0, 0, 0);
+	while ((is = ld_acq(word)) != 0)
+		arch_syscall6(SYS_futex, (long)word, FUTEX_WAIT, is, 0, 0, 0);
+	st_rlx(word, was);
 }
 
 int harvest_make(struct harvest *h, pid_t tid)
@@ -96,7 +147,6 @@ int harvest_make(struct harvest *h, pid_t tid)
 		return r;
 	r = pthread_attr_setstack(&attr, (void *)h->lo, h->size);
 	if (r == 0) {
-		st_rlx(&h->ktid, 1);
 		/* No handler may run there: its thread is nobody's yet. */
 		arch_syscall4(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&mask,
 			      SIGSET_BYTES);
@@ -106,15 +156,23 @@ int harvest_make(struct harvest *h, pid_t tid)
 	pthread_attr_destroy(&attr);
 	if (r != 0)
 		return r;
-	wait_gone(&h->ktid);
+	find_parts(h);
+	wait_gone(h);
+	rseq_gone(h->fsbase);
+	/* Last, for it may be the same word. */
 	*h->tidaddr = tid;
 	return 0;
 }
 
 void harvest_adopt(struct harvest *h)
 {
-	detach(h);
+	static struct robust_list_head none = { .list = { &none.list } };
+
 	h->thread = pthread_self();
+	h->fsbase = arch_getfs();
+	ask(h);
+	arch_syscall3(SYS_set_robust_list, (long)&none, sizeof(none), 0);
+	drop_rseq(h->fsbase);
 }
 
 void harvest_reap(struct harvest *h)
@@ -143,6 +201,7 @@ static bool find_tid(void)
 
 bool harvest_init(void)
 {
+	handle_offset = (ptrdiff_t)((uintptr_t)pthread_self() - arch_getfs());
 	return find_tid();
 }
 

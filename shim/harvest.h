@@ -33,8 +33,6 @@ struct harvest {
 	struct robust_list_head *robust; /* glibc's list of robust mutexes it holds */
 
 	struct gobuf parked;
-	ATOMIC(uint32_t) ktid; /* of the kernel thread; 0, with a futex wake, once it is gone */
-	uint64_t sigmask;
 };
 
 /* harvest_make: makes one on the stack [lo, lo + size), with that tid for glibc to see.

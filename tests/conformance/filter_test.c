@@ -1,0 +1,137 @@
+/* A program that has threads and then filters the system calls of all of them: what glibc's own
+ * threads do not need, it may forbid. Each test is a process of its own. */
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include "threads.h"
+
+enum { THREADS = 40, RULES = 16 };
+
+static struct sock_filter code[2 * RULES + 2];
+static unsigned short length;
+
+static void rule(unsigned nr, unsigned action)
+{
+	code[length++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, 1);
+	code[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, action);
+}
+
+static void begin(void)
+{
+	length = 0;
+	code[length++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+						      offsetof(struct seccomp_data, nr));
+}
+
+static void end(void)
+{
+	struct sock_fprog program = { .filter = code };
+
+	code[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	program.len = length;
+	EXPECT_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	EXPECT_EQ(
+		syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program),
+		0);
+}
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static int here, fds[2];
+static bool go;
+static _Atomic int handled;
+
+static void on_usr1(int sig)
+{
+	(void)sig;
+	handled++;
+}
+
+/* Waits, sleeps, computes for some slices, blocks in the kernel. */
+static void *lives(void *arg)
+{
+	struct timespec nap = { 0, 2000000 };
+	char c = 0;
+
+	pthread_mutex_lock(&lock);
+	here++;
+	pthread_cond_broadcast(&changed);
+	while (!go)
+		pthread_cond_wait(&changed, &lock);
+	pthread_mutex_unlock(&lock);
+	nanosleep(&nap, NULL);
+	if ((long)arg % 8 == 0)
+		for (volatile long i = 0; i < 20000000; i++)
+			continue;
+	if ((long)arg % 8 == 1)
+		syscall(SYS_ppoll, NULL, 0, &nap, NULL, 8);
+	EXPECT_EQ(read(fds[0], &c, 1), 1);
+	return arg;
+}
+
+static void go_on_as_before(void)
+{
+	pthread_t t[THREADS];
+	void *r;
+
+	EXPECT_EQ(pipe(fds), 0);
+	here = 0;
+	go = false;
+	for (long i = 0; i < THREADS; i++)
+		EXPECT_EQ(pthread_create(&t[i], NULL, lives, (void *)i), 0);
+	pthread_mutex_lock(&lock);
+	while (here < THREADS)
+		pthread_cond_wait(&changed, &lock);
+	go = true;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+	EXPECT_EQ(pthread_kill(t[0], SIGUSR1), 0);
+	for (int i = 0; i < THREADS; i++)
+		EXPECT_EQ(write(fds[1], "x", 1), 1);
+	for (long i = 0; i < THREADS; i++) {
+		EXPECT_EQ(pthread_join(t[i], &r), 0);
+		EXPECT_EQ((long)r, i);
+	}
+	EXPECT_EQ(handled, 1);
+}
+
+static void *same(void *arg)
+{
+	return arg;
+}
+
+/* rules: what is forbidden. */
+static void with_filter(void (*rules)(void))
+{
+	pid_t pid = fork();
+	struct sigaction act = { .sa_handler = on_usr1, .sa_flags = SA_RESTART };
+	pthread_t t;
+
+	if (pid == 0) {
+		sigaction(SIGUSR1, &act, NULL);
+		EXPECT_EQ(pthread_create(&t, NULL, same, NULL), 0);
+		pthread_join(t, NULL);
+		begin();
+		rules();
+		end();
+		go_on_as_before();
+		_exit(0);
+	}
+	EXPECT_EQ(status_of(pid), 0);
+}
+
+static void kills(void)
+{
+	rule(SYS_set_tid_address, SECCOMP_RET_KILL_PROCESS);
+	rule(SYS_get_robust_list, SECCOMP_RET_KILL_PROCESS);
+	rule(SYS_prctl, SECCOMP_RET_KILL_PROCESS);
+}
+
+TEST(threads_are_made_where_what_glibc_does_not_ask_for_is_death)
+{
+	with_filter(kills);
+}
