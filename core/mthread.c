@@ -24,7 +24,37 @@ static struct {
 	ATOMIC(struct m *) wanted; /* linked by schedlink; each has its nextp */
 	ATOMIC(bool) signalled; /* core_sigdefer was called */
 	ATOMIC(uint64_t) accepts; /* signals that it is to let in */
+	ATOMIC(uint64_t) refusals; /* as far as sysmon knows of it: refusals() */
 } starter;
+
+/* SIGSYS, if the program has a handler of it. A filter of the program's may answer a call of ours
+ * by that signal; where it is blocked it ends the process. */
+static uint64_t refusals(void)
+{
+	enum { SIGSYS_ = 31 };
+
+	/* Acquire: pairs with the release in core_sigaccept. */
+	return ld_acq(&starter.accepts) & (uint64_t)1 << (SIGSYS_ - 1);
+}
+
+void mthread_accept(void)
+{
+	uint64_t set = refusals();
+
+	if (likely(set == ld_rlx(&starter.refusals)))
+		return;
+	os_sigmask(~set);
+	/* Release: pairs with the acquire in core_filters. */
+	st_rel(&starter.refusals, set);
+}
+
+void core_filters(void)
+{
+	while (ld_acq(&starter.refusals) != refusals()) {
+		wakesysmon();
+		os_yield();
+	}
+}
 
 /* Ms whose kernel thread has ended, or is about to: linked by schedlink. They stay in sched.allm.
  */
@@ -186,7 +216,7 @@ int newosproc(struct m *mp)
 	if (r < 0)
 		return (int)r;
 	/* It starts with every signal blocked; the first G it runs brings its own mask. */
-	mp->sigmask = ~(uint64_t)0;
+	mp->sigmask = ~refusals();
 	mask = os_sigmask(mp->sigmask);
 	if (config->newosproc)
 		r = config->newosproc(mp);
@@ -360,6 +390,7 @@ void mcreate(struct m *mp)
 void mthread_forked(void)
 {
 	st_rlx(&starter.accepts, 0);
+	st_rlx(&starter.refusals, 0);
 	noteclear(&starter.note);
 	st_rlx(&starter.wanted, NULL);
 	ended = NULL;

@@ -260,6 +260,11 @@ bool core_sigmove(int sig, const void *info, void *uc, uintptr_t alt, size_t siz
 	       arch_sigmove(sig, info, uc, alt, size, fn);
 }
 
+void core_sigrefused(void *uc)
+{
+	arch_sigrefused(uc);
+}
+
 bool core_sigcall(const void *uc)
 {
 	return arch_sigcall(uc);

@@ -60,6 +60,14 @@ void core_sigend(void *uc, uint64_t mask, bool call);
  * that do not block them may be parked. It finds SIGPLACE_CORE. */
 void core_sigaccept(uint64_t set);
 
+/* core_filters: the program is about to filter system calls: from here on none of the core's finds
+ * SIGSYS blocked, if core_sigaccept has named it.
+ * Blocks   the kernel thread, for a round of sysmon's. */
+void core_filters(void);
+
+/* core_sigrefused: in SIGPLACE_CORE: the call that SIGSYS stopped at uc fails with ENOSYS. */
+void core_sigrefused(void *uc);
+
 /* core_sigcall: true if what was interrupted at uc is a system call that has brought nothing:
  * about to be made, or interrupted. */
 bool core_sigcall(const void *uc);

@@ -189,6 +189,10 @@ void mthread_end(struct m *mp) __attribute__((noreturn));
 struct core_config;
 void mthread_init(const struct core_config *config);
 
+/* mthread_accept: sysmon's first act in each round: lets in what core_sigaccept says, of that what
+ * it may cause itself. */
+void mthread_accept(void);
+
 /* madopt: makes the calling kernel thread mp, and what it runs gp. */
 void madopt(struct m *mp, struct g *gp);
 

@@ -271,6 +271,7 @@ void sysmon(void)
 			delay = waits ? DELAY_WAITS_NS : DELAY_MAX_NS;
 		slept = sleep_until_due(early && delay > CHOOSE_EARLY_NS ? CHOOSE_EARLY_NS : delay,
 					pursued ? 0 : idlesince, deep, offp, pursuits);
+		mthread_accept();
 		now = nanotime();
 		if (slept ||
 		    (unlikely(ld_rlx(&sched.sysmonhurry)) && xchg_acq(&sched.sysmonhurry, false))) {

@@ -12,6 +12,7 @@
 
 #include "io.h"
 #include "os.h"
+#include "preempt.h"
 #include "syscall.h"
 #include "thread.h"
 #include "wire.h"
@@ -185,8 +186,10 @@ EXPORT int prctl(int option, ...)
 		return (int)io_answer(name_call(option, a[0]));
 	if (gives_up(t, option, a, &r))
 		return r;
-	if (option == PR_SET_SECCOMP)
+	if (option == PR_SET_SECCOMP) {
+		core_filters();
 		state_settle();
+	}
 	if (spoils(option))
 		thread_spoil(t);
 	return (int)io_answer(arch_syscall6(SYS_prctl, option, (long)a[0], (long)a[1], (long)a[2],

@@ -19,6 +19,7 @@
 #include "futex.h"
 #include "mutex.h"
 #include "os.h"
+#include "preempt.h"
 #include "signals.h"
 #include "syscall.h"
 #include "thread.h"
@@ -173,6 +174,13 @@ static long ring_setup(struct thread *t, const long *a)
 	return r;
 }
 
+static bool sets_filter(long nr, const long *a)
+{
+	return (nr == SYS_prctl && a[0] == PR_SET_SECCOMP) ||
+	       (nr == SYS_seccomp &&
+		(a[0] == SECCOMP_SET_MODE_FILTER || a[0] == SECCOMP_SET_MODE_STRICT));
+}
+
 /* Calls whose answer is the thread's, and would be another's from its kernel thread. False:
  * it is none of them. */
 static bool thread_call(struct thread *t, long nr, long *a, long *r)
@@ -225,6 +233,8 @@ static bool thread_call(struct thread *t, long nr, long *a, long *r)
 	case SYS_landlock_restrict_self:
 	case SYS_keyctl:
 		/* The kernel means a kernel thread. */
+		if (sets_filter(nr, a))
+			core_filters();
 		state_settle();
 		thread_spoil(t);
 		return false;
@@ -444,13 +454,6 @@ static long make_process(long nr, const long *a)
 static bool shares_memory(long nr)
 {
 	return nr == SYS_clone || nr == SYS_clone3 || nr == SYS_vfork;
-}
-
-static bool sets_filter(long nr, const long *a)
-{
-	return (nr == SYS_prctl && a[0] == PR_SET_SECCOMP) ||
-	       (nr == SYS_seccomp &&
-		(a[0] == SECCOMP_SET_MODE_FILTER || a[0] == SECCOMP_SET_MODE_STRICT));
 }
 
 EXPORT long syscall(long nr, ...)

@@ -152,6 +152,15 @@ static bool move(const struct thread *t, int sig, const siginfo_t *info, void *u
 	return core_sigmove(sig, info, uc, alt, alt ? t->altstack.ss_size : 0, on_signal_moved);
 }
 
+/* A filter of the program's stopped a call. One of the core's, which the program does not know of,
+ * fails. */
+static bool refused(int sig, const siginfo_t *info)
+{
+	enum { BY_FILTER = 1 };
+
+	return sig == SIGSYS && info->si_code == BY_FILTER;
+}
+
 static void on_signal(int sig, siginfo_t *info, void *uc)
 {
 	enum sigplace place = core_sigplace();
@@ -171,6 +180,8 @@ static void on_signal(int sig, siginfo_t *info, void *uc)
 			os_sigmask(handler_mask(sig, uc));
 			run_handler(sig, info, uc);
 		}
+	} else if (refused(sig, info)) {
+		core_sigrefused(uc);
 	} else {
 		gp = core_sigtake(sig);
 		if (!marked && !(gp && signal_lend(ghost_of(gp), sig, info)))

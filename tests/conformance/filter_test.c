@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <ucontext.h>
 
 #include "threads.h"
 
@@ -104,21 +105,35 @@ static void *same(void *arg)
 	return arg;
 }
 
+static _Atomic int refused;
+
+/* Natively nothing is. */
+static void on_sys(int sig, siginfo_t *info, void *uc)
+{
+	(void)sig;
+	(void)info;
+	((ucontext_t *)uc)->uc_mcontext.gregs[REG_RAX] = -ENOSYS;
+	refused++;
+}
+
 /* rules: what is forbidden. */
 static void with_filter(void (*rules)(void))
 {
 	pid_t pid = fork();
 	struct sigaction act = { .sa_handler = on_usr1, .sa_flags = SA_RESTART };
+	struct sigaction sys = { .sa_sigaction = on_sys, .sa_flags = SA_SIGINFO };
 	pthread_t t;
 
 	if (pid == 0) {
 		sigaction(SIGUSR1, &act, NULL);
+		sigaction(SIGSYS, &sys, NULL);
 		EXPECT_EQ(pthread_create(&t, NULL, same, NULL), 0);
 		pthread_join(t, NULL);
 		begin();
 		rules();
 		end();
 		go_on_as_before();
+		EXPECT_EQ(refused, 0);
 		_exit(0);
 	}
 	EXPECT_EQ(status_of(pid), 0);
@@ -134,4 +149,46 @@ static void kills(void)
 TEST(threads_are_made_where_what_glibc_does_not_ask_for_is_death)
 {
 	with_filter(kills);
+}
+
+/* A thread's state is read from there, and a descriptor of another table got by these. */
+static void forbid_files(unsigned action)
+{
+	rule(SYS_openat, action);
+	rule(SYS_pidfd_open, action);
+	rule(SYS_pidfd_getfd, action);
+	rule(SYS_close_range, action);
+	kills();
+}
+
+static void traps(void)
+{
+	forbid_files(SECCOMP_RET_TRAP);
+}
+
+TEST(threads_go_on_where_what_glibc_does_not_ask_for_is_a_signal)
+{
+	with_filter(traps);
+}
+
+static void fails(void)
+{
+	forbid_files(SECCOMP_RET_ERRNO | EPERM);
+}
+
+TEST(threads_go_on_where_what_glibc_does_not_ask_for_fails)
+{
+	with_filter(fails);
+}
+
+/* glibc reads the clock without a call, where the kernel lets it. */
+static void forbids_clocks(void)
+{
+	rule(SYS_clock_gettime, SECCOMP_RET_TRAP);
+	forbid_files(SECCOMP_RET_TRAP);
+}
+
+TEST(threads_go_on_where_the_clock_is_not_to_be_asked)
+{
+	with_filter(forbids_clocks);
 }

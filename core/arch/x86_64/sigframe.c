@@ -137,6 +137,15 @@ void arch_sigdivert(void *at, void (*fn)(void))
 	regs[REG_EFL] = EFLAGS_PLAIN;
 }
 
+void arch_sigrefused(void *at)
+{
+	enum { NO_SUCH_CALL = -38 };
+	ucontext_t *uc = at;
+
+	/* The kernel left the number of the call there. */
+	uc->uc_mcontext.gregs[REG_RAX] = NO_SUCH_CALL;
+}
+
 enum { SYSCALL_0 = 0x0f, SYSCALL_1 = 0x05, INTERRUPTED = -4 };
 
 bool arch_sigaftercall(const void *uc)
