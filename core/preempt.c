@@ -260,9 +260,12 @@ bool core_sigmove(int sig, const void *info, void *uc, uintptr_t alt, size_t siz
 	       arch_sigmove(sig, info, uc, alt, size, fn);
 }
 
-void core_sigrefused(void *uc)
+bool core_sigrefused(void *uc)
 {
+	if (core_sigplace() != SIGPLACE_CORE && arch_sigpc(uc) != (uintptr_t)arch_owncall_made)
+		return false;
 	arch_sigrefused(uc);
+	return true;
 }
 
 bool core_sigcall(const void *uc)

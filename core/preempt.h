@@ -65,8 +65,9 @@ void core_sigaccept(uint64_t set);
  * Blocks   the kernel thread, for a round of sysmon's. */
 void core_filters(void);
 
-/* core_sigrefused: in SIGPLACE_CORE: the call that SIGSYS stopped at uc fails with ENOSYS. */
-void core_sigrefused(void *uc);
+/* core_sigrefused: if the call that SIGSYS stopped at uc is the core's, or an arch_owncall, it
+ * fails with ENOSYS. Returns  false: it is the program's. */
+bool core_sigrefused(void *uc);
 
 /* core_sigcall: true if what was interrupted at uc is a system call that has brought nothing:
  * about to be made, or interrupted. */

@@ -54,7 +54,7 @@ uint64_t arch_sigmaskof(const void *uc);
  * it stays: it is the G's, and a handler of the program's may have been running. */
 void arch_sigrebind(void *uc, void *sigstack, size_t len);
 
-/* arch_sigrefused: core_sigrefused. */
+/* arch_sigrefused: the call that was stopped at uc fails with ENOSYS. */
 void arch_sigrefused(void *uc);
 
 /* arch_sigdivert: the context interrupted at uc calls fn, on its own stack, instead of going on;

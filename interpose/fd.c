@@ -25,7 +25,7 @@ static ATOMIC(bool) any_timeouts;
 
 static bool option(int fd, int name, void *value, unsigned len)
 {
-	return arch_syscall6(SYS_getsockopt, fd, SOL_SOCKET, name, (long)value, (long)&len, 0) == 0;
+	return arch_owncall(SYS_getsockopt, fd, SOL_SOCKET, name, (long)value, (long)&len, 0) == 0;
 }
 
 void fd_timeouts(void)

@@ -16,9 +16,10 @@ bool io_refused(struct io *io, long r)
 		fd_renewed(io->fd);
 		return fd_road(io->fd, io->dir) != ROAD_SOCKET;
 	}
-	/* Vectors go by RWF_NOWAIT on sockets, too, which older kernels refuse. */
+	/* Vectors go by RWF_NOWAIT on sockets, too, which older kernels refuse,
+	 * and some filters of system calls. */
 	if ((io->road == ROAD_NOWAIT || (io->road == ROAD_SOCKET && io->vector)) &&
-	    r == -EOPNOTSUPP) {
+	    (r == -EOPNOTSUPP || r == -ENOSYS || r == -EPERM)) {
 		fd_learn(io->fd, io->dir, ROAD_READY);
 		return true;
 	}
@@ -42,7 +43,7 @@ static bool listens(int fd)
 	int on = 0;
 	socklen_t len = sizeof(on);
 
-	arch_syscall6(SYS_getsockopt, fd, SOL_SOCKET, SO_ACCEPTCONN, (long)&on, (long)&len, 0);
+	arch_owncall(SYS_getsockopt, fd, SOL_SOCKET, SO_ACCEPTCONN, (long)&on, (long)&len, 0);
 	return on;
 }
 

@@ -222,7 +222,9 @@ EXPORT int pthread_getattr_np(pthread_t thread, pthread_attr_t *attr)
 	pthread_attr_setdetachstate(attr, ld_rlx(&t->life) & DETACHED ? PTHREAD_CREATE_DETACHED
 								      : PTHREAD_CREATE_JOINABLE);
 	pthread_attr_setschedpolicy(attr, t->policy);
-	pthread_attr_setschedparam(attr, &param);
+	/* It has 0 already, and more would be a call to ask whether it may have that. */
+	if (t->priority != 0)
+		pthread_attr_setschedparam(attr, &param);
 	if (pthread_getaffinity_np(thread, sizeof(set), &set) == 0)
 		pthread_attr_setaffinity_np(attr, sizeof(set), &set);
 	return 0;

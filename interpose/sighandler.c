@@ -152,8 +152,7 @@ static bool move(const struct thread *t, int sig, const siginfo_t *info, void *u
 	return core_sigmove(sig, info, uc, alt, alt ? t->altstack.ss_size : 0, on_signal_moved);
 }
 
-/* A filter of the program's stopped a call. One of the core's, which the program does not know of,
- * fails. */
+/* Did a filter of the program's stop a call? */
 static bool refused(int sig, const siginfo_t *info)
 {
 	enum { BY_FILTER = 1 };
@@ -169,7 +168,9 @@ static void on_signal(int sig, siginfo_t *info, void *uc)
 	int saved = errno;
 	struct g *gp;
 
-	if (place != SIGPLACE_CORE) {
+	if (refused(sig, info) && core_sigrefused(uc)) {
+		/* Nobody hears of it. */
+	} else if (place != SIGPLACE_CORE) {
 		if (t && move(t, sig, info, uc))
 			return;
 		if (marked && !(t && signal_claim(t, sig, info)))
@@ -180,8 +181,6 @@ static void on_signal(int sig, siginfo_t *info, void *uc)
 			os_sigmask(handler_mask(sig, uc));
 			run_handler(sig, info, uc);
 		}
-	} else if (refused(sig, info)) {
-		core_sigrefused(uc);
 	} else {
 		gp = core_sigtake(sig);
 		if (!marked && !(gp && signal_lend(ghost_of(gp), sig, info)))

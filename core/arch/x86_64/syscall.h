@@ -39,4 +39,9 @@ static inline long arch_syscall3(long nr, long a, long b, long c)
 	return ret;
 }
 
+/* arch_owncall: one that the embedder makes beside the program's, which knows nothing of it:
+ * if a filter stops it by SIGSYS, that finds it at arch_owncall_made. */
+long arch_owncall(long nr, long a, long b, long c, long d, long e, long f);
+extern const char arch_owncall_made[];
+
 #endif

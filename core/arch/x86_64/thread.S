@@ -47,6 +47,28 @@ arch_switch_exit:
 	.cfi_endproc
 	.size	arch_switch_exit, . - arch_switch_exit
 
+/* long arch_owncall(long nr, long a, long b, long c, long d, long e, long f) */
+	.globl	arch_owncall
+	.hidden	arch_owncall
+	.type	arch_owncall, @function
+	.p2align 4
+arch_owncall:
+	.cfi_startproc
+	movq	%rdi, %rax
+	movq	%rsi, %rdi
+	movq	%rdx, %rsi
+	movq	%rcx, %rdx
+	movq	%r8, %r10
+	movq	%r9, %r8
+	movq	8(%rsp), %r9
+	syscall
+	.globl	arch_owncall_made
+	.hidden	arch_owncall_made
+arch_owncall_made:
+	ret
+	.cfi_endproc
+	.size	arch_owncall, . - arch_owncall
+
 /* long arch_clone_into(const struct gobuf *to, uintptr_t fs, int32_t *tid) */
 	.globl	arch_clone_into
 	.hidden	arch_clone_into
