@@ -459,6 +459,7 @@ static bool shares_memory(long nr)
 EXPORT long syscall(long nr, ...)
 {
 	struct thread *t = served() ? thread_self() : NULL;
+	uint32_t handled;
 	long a[6], r;
 	bool ours = false;
 	va_list args;
@@ -490,8 +491,12 @@ EXPORT long syscall(long nr, ...)
 		return answer(r);
 	if (uncancelled_call(t, nr, a, &r))
 		return r;
-	entersyscall();
-	r = arch_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
-	exitsyscall();
+	handled = ld_rlx(&t->handled);
+	/* A signal 32 that was on its way when the call was announced is none of the program's. */
+	do {
+		entersyscall();
+		r = arch_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+		exitsyscall();
+	} while (r == -EINTR && ld_rlx(&t->handled) == handled);
 	return answer(r);
 }
