@@ -1,5 +1,6 @@
 /* Bringing the scheduler up. Owns nothing afterwards. */
 #include "core.h"
+#include "asleep.h"
 
 #include "procs.h"
 #include "report.h"
@@ -66,6 +67,7 @@ int core_init(const struct core_config *config)
 	mthread_init(&own);
 	glist_init(own.tls);
 	report_init(own.schedtrace, own.scheddetail, own.alldead);
+	asleep_init(own.asleep);
 	trace_init();
 	if (own.times)
 		times_on();

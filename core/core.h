@@ -70,6 +70,12 @@ struct core_config {
 	/* alldead: every G waits and nothing the core knows of can wake one. NULL: one
 	 * line on stderr. Called once, under sched.lock: it may look, not call. */
 	void (*alldead)(void);
+
+	/* asleep: every M is idle, no timer is armed, nobody waits for a descriptor, and the
+	 * process has no kernel thread that is not ours: asleep.h tells of each G. By sysmon,
+	 * about each second, under no lock: it may look, write, and end the process, not call.
+	 * NULL: sysmon does not come by for that. */
+	void (*asleep)(void);
 };
 
 /* core_init: starts the scheduler and makes the caller a G, in GRUNNING, on an M of its own.

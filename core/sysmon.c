@@ -5,6 +5,7 @@
  * It sleeps 20 µs while there is something to do, up to 10 ms when there is not, and
  * without end once every P has been idle for a while; whoever takes a P from the idle list
  * wakes it (plist.c). */
+#include "asleep.h"
 #include "core.h"
 #include "poller.h"
 #include "report.h"
@@ -223,6 +224,9 @@ static bool sleep_until_due(uint64_t delay, uint64_t idlesince, bool deep, bool 
 			 * of them than Ps must not run for long. */
 			if (offp && (next == 0 || next > now + OFFP_NS))
 				next = now + OFFP_NS;
+			/* Nor of a kernel thread that is none of ours and has ended. */
+			if (asleep_asked() && (next == 0 || next > now + ASLEEP_EVERY_NS))
+				next = now + ASLEEP_EVERY_NS;
 			if (next == 0)
 				notesleep(&sched.sysmonnote);
 			else if (next > now)
@@ -291,6 +295,7 @@ void sysmon(void)
 		early = serve_early(now);
 		start_if_forgotten();
 		report_tick(now);
+		asleep_round(now);
 		view_round(now);
 	}
 }
