@@ -6,7 +6,7 @@
 
 #include "text.h"
 
-enum kind { BOOL, NUMBER, WORD };
+enum kind { BOOL, NUMBER, WORD, DEADLOCK, KINDS };
 
 struct row {
 	const char *name;
@@ -46,6 +46,7 @@ SETTER(scheddetail, bool)
 SETTER(preempt, bool)
 SETTER(maxthreads, int32_t)
 SETTER(stats, bool)
+SETTER(deadlock, enum deadlock)
 SETTER(debuglevel, int)
 #undef SETTER
 
@@ -58,6 +59,7 @@ static const struct row rows[] = {
 	{ "HEDDLE_PREEMPT", BOOL, 1, set_preempt },
 	{ "HEDDLE_MAXTHREADS", NUMBER, 10000, set_maxthreads },
 	{ "HEDDLE_STATS", BOOL, 1, set_stats },
+	{ "HEDDLE_DEADLOCK", DEADLOCK, DEADLOCK_ABORT, set_deadlock },
 	{ "HEDDLE_DEBUG", NUMBER, 2, set_debuglevel },
 };
 
@@ -90,6 +92,17 @@ static bool parse_bool(const char *s, uint64_t *n)
 	return false;
 }
 
+static bool parse_deadlock(const char *s, uint64_t *n)
+{
+	if (same(s, "report"))
+		*n = DEADLOCK_REPORT;
+	else if (same(s, "abort"))
+		*n = DEADLOCK_ABORT;
+	else
+		return parse_bool(s, n);
+	return true;
+}
+
 static bool parse_number(const char *s, uint64_t most, uint64_t *n)
 {
 	*n = 0;
@@ -104,13 +117,30 @@ static bool parse_number(const char *s, uint64_t most, uint64_t *n)
 	return true;
 }
 
+static bool parse(const struct row *row, const char *value, uint64_t *n)
+{
+	switch (row->kind) {
+	case BOOL:
+		return parse_bool(value, n);
+	case NUMBER:
+		return parse_number(value, row->most, n);
+	case DEADLOCK:
+		return parse_deadlock(value, n);
+	default:
+		return true;
+	}
+}
+
 static void apply(const struct row *row, const char *value)
 {
+	static const char *const wrong[KINDS] = {
+		[BOOL] = " is neither on nor off",
+		[NUMBER] = " is no number in its range",
+		[DEADLOCK] = " is neither report nor abort nor off",
+	};
 	uint64_t n = 0;
-	bool ok = row->kind == WORD ||
-		  (row->kind == BOOL ? parse_bool(value, &n) : parse_number(value, row->most, &n));
 
-	if (ok) {
+	if (parse(row, value, &n)) {
 		row->set(n, value);
 		return;
 	}
@@ -120,7 +150,7 @@ static void apply(const struct row *row, const char *value)
 	text_put(&t, row->name);
 	text_put(&t, "=");
 	text_put(&t, value);
-	text_put(&t, row->kind == BOOL ? " is neither on nor off" : " is no number in its range");
+	text_put(&t, wrong[row->kind]);
 	text_put(&t, ", ignored\n");
 	text_write2(&t);
 }

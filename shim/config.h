@@ -5,6 +5,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum deadlock {
+	DEADLOCK_OFF,
+	DEADLOCK_REPORT,
+	DEADLOCK_ABORT,
+};
+
 struct config {
 	bool off; /* HEDDLE=off */
 	const char *gomaxprocs; /* GOMAXPROCS, as it is written */
@@ -14,6 +20,7 @@ struct config {
 	bool preempt; /* HEDDLE_PREEMPT */
 	int32_t maxthreads; /* HEDDLE_MAXTHREADS */
 	bool stats; /* HEDDLE_STATS */
+	enum deadlock deadlock; /* HEDDLE_DEADLOCK */
 	int debuglevel; /* HEDDLE_DEBUG */
 };
 

@@ -10,6 +10,7 @@
 
 #include "config.h"
 #include "core.h"
+#include "deadlock.h"
 #include "ending.h"
 #include "harvest.h"
 #include "mode.h"
@@ -87,6 +88,7 @@ void heddle_forked(void)
 		return;
 	started = false;
 	ending_forked();
+	deadlock_forked();
 	/* The thread that forked is the child's first; it is no G until it creates another. */
 	thread_forked();
 	core_forked();
@@ -179,8 +181,9 @@ bool heddle_start(void)
 		.sigdue = thread_due,
 		.pursues = cancel_pursues,
 		.divert = cancel_act,
-		/* A signal may wake one; and nobody asked. */
+		/* A signal may wake one; deadlock.c looks closer, if it was asked. */
 		.alldead = say_nothing,
+		.asleep = config.deadlock ? deadlock_look : NULL,
 	};
 	int r;
 

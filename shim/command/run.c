@@ -43,12 +43,14 @@ static int inject(const char *library)
 	return r;
 }
 
-enum { PROCS, MAX_THREADS, STATS, SCHEDTRACE, SEED, OFF };
+enum { PROCS, MAX_THREADS, STATS, DEADLOCK, SCHEDTRACE, SEED, OFF };
 
 static const struct option_row options[] = {
 	[PROCS] = { "procs", 'p', "N", "GOMAXPROCS: how many run at once" },
 	[MAX_THREADS] = { "max-threads", 0, "N", "rather no more kernel threads than these" },
 	[STATS] = { "stats", 0, NULL, "a table on stderr when it ends" },
+	[DEADLOCK] = { "deadlock", 0, "report|abort",
+		       "if all threads wait for each other, say so on stderr" },
 	[SCHEDTRACE] = { "schedtrace", 0, "MS",
 			 "a line of the scheduler's state on stderr, so often" },
 	[SEED] = { "seed", 0, "N", "of the scheduler's random choices" },
@@ -71,6 +73,11 @@ static bool apply(int option, const char *value)
 		       setenv("HEDDLE_MAXTHREADS", value, 1) == 0;
 	case STATS:
 		return setenv("HEDDLE_STATS", "1", 1) == 0;
+	case DEADLOCK:
+		if (strcmp(value, "report") == 0 || strcmp(value, "abort") == 0)
+			return setenv("HEDDLE_DEADLOCK", value, 1) == 0;
+		fprintf(stderr, "heddle: --deadlock: '%s' is neither report nor abort\n", value);
+		return false;
 	case SCHEDTRACE:
 		return read_number("--schedtrace", value, 1, HOUR_MS, &n) &&
 		       setenv("HEDDLE_SCHEDTRACE", value, 1) == 0;
