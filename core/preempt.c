@@ -286,16 +286,18 @@ bool core_sigfutex(const void *uc, uintptr_t *addr, int *op)
 /* Signals that are being sent, and threads that are about to become another program: one that is
  * pending then would end that program, which has no handler. Both are sequentially consistent, so
  * one of the two sees the other. */
-static ATOMIC(uint32_t) sending, held;
+static ATOMIC(int32_t) sending, held;
 
 static void nudge(int32_t tid)
 {
-	while (add_sc(&sending, 1), ld_sc(&held) != 0) {
-		add_sc(&sending, (uint32_t)-1);
+	add_sc(&sending, 1);
+	while (ld_sc(&held) != 0) {
+		add_sc(&sending, -1);
 		os_yield();
+		add_sc(&sending, 1);
 	}
 	os_tgkill(tid, SIG_PREEMPT);
-	add_sc(&sending, (uint32_t)-1);
+	add_sc(&sending, -1);
 }
 
 void preempt_hold(void)
@@ -313,7 +315,7 @@ void preempt_hold(void)
 
 void preempt_release(void)
 {
-	add_sc(&held, (uint32_t)-1);
+	add_sc(&held, -1);
 }
 
 bool preemptone(struct p *pp)

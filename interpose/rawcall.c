@@ -1,10 +1,7 @@
-/* syscall(): the road of Rust, C++'s atomic waits, Abseil and others to the futex. Private
- * operations are served by our queues, shared ones by the kernel. Of other numbers some have an
- * answer that is a thread's, and some the road of the function of that name; the rest is
- * announced. */
+/* syscall(): some numbers have an answer that is a thread's, and some the road of the function of
+ * that name; futexes are rawfutex.c's; the rest is announced. */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <linux/futex.h>
 #include <linux/io_uring.h>
 #include <linux/sched.h>
@@ -16,10 +13,10 @@
 #include <sys/syscall.h>
 
 #include "fd.h"
-#include "futex.h"
 #include "mutex.h"
 #include "os.h"
 #include "preempt.h"
+#include "rawfutex.h"
 #include "signals.h"
 #include "syscall.h"
 #include "thread.h"
@@ -36,128 +33,6 @@ static long answer(long r)
 		return r;
 	errno = (int)-r;
 	return -1;
-}
-
-/* Relative for FUTEX_WAIT, absolute for the others. */
-static int futex_deadline(struct deadline *d, int op, const struct timespec *t)
-{
-	clockid_t clock = op & FUTEX_CLOCK_REALTIME ? CLOCK_REALTIME : CLOCK_MONOTONIC;
-	int r;
-
-	if (t->tv_sec < 0)
-		return -EINVAL;
-	r = deadline_of(d, clock, t);
-	if (r == 0 && (op & FUTEX_CMD_MASK) == FUTEX_WAIT) {
-		uint64_t now = os_clock(clock);
-		d->at = d->at > INT64_MAX - now ? INT64_MAX : now + d->at;
-	}
-	return -r;
-}
-
-static uint32_t wake_op(ATOMIC(uint32_t) *word, uint32_t code, bool *wake)
-{
-	uint32_t arg = code >> 12 & 0xfff, cmparg = code & 0xfff, old, new;
-
-	if (code >> 28 & FUTEX_OP_OPARG_SHIFT)
-		arg = 1u << (arg & 31);
-	do {
-		old = ld_rlx(word);
-		switch (code >> 28 & 7) {
-		case FUTEX_OP_SET:
-			new = arg;
-			break;
-		case FUTEX_OP_ADD:
-			new = old + arg;
-			break;
-		case FUTEX_OP_OR:
-			new = old | arg;
-			break;
-		case FUTEX_OP_ANDN:
-			new = old & ~arg;
-			break;
-		case FUTEX_OP_XOR:
-			new = old ^ arg;
-			break;
-		default:
-			return ENOSYS;
-		}
-	} while (!cas_sc(word, old, new));
-	switch (code >> 24 & 15) {
-	case FUTEX_OP_CMP_EQ:
-		*wake = old == cmparg;
-		break;
-	case FUTEX_OP_CMP_NE:
-		*wake = old != cmparg;
-		break;
-	case FUTEX_OP_CMP_LT:
-		*wake = (int32_t)old < (int32_t)cmparg;
-		break;
-	case FUTEX_OP_CMP_LE:
-		*wake = (int32_t)old <= (int32_t)cmparg;
-		break;
-	case FUTEX_OP_CMP_GT:
-		*wake = (int32_t)old > (int32_t)cmparg;
-		break;
-	case FUTEX_OP_CMP_GE:
-		*wake = (int32_t)old >= (int32_t)cmparg;
-		break;
-	default:
-		return ENOSYS;
-	}
-	return 0;
-}
-
-static int count_of(long n)
-{
-	return n < 0 || n >= INT_MAX ? FUTEX_ANY : (int)n;
-}
-
-/* *served: an operation of ours. */
-static long private_futex(long *a, bool *ours)
-{
-	ATOMIC(uint32_t) *word = (ATOMIC(uint32_t) *)a[0], *other = (ATOMIC(uint32_t) *)a[4];
-	int op = (int)a[1];
-	uint32_t value = (uint32_t)a[2];
-	const struct timespec *t = (const struct timespec *)a[3];
-	uint32_t bits = (uint32_t)FUTEX_ANY;
-	struct deadline d;
-	bool wake;
-	long r, more;
-
-	*ours = true;
-	if ((uintptr_t)word % sizeof(*word))
-		return -EINVAL;
-	switch (op & FUTEX_CMD_MASK) {
-	case FUTEX_WAIT_BITSET:
-	case FUTEX_WAKE_BITSET:
-		bits = (uint32_t)a[5];
-		if (bits == 0)
-			return -EINVAL;
-	}
-	switch (op & FUTEX_CMD_MASK) {
-	case FUTEX_WAIT:
-	case FUTEX_WAIT_BITSET:
-		if (t && (r = futex_deadline(&d, op, t)) < 0)
-			return r;
-		return futex_wait(word, value, bits, t ? &d : NULL, 0);
-	case FUTEX_WAKE:
-	case FUTEX_WAKE_BITSET:
-		return futex_wake(word, count_of((int)value), bits, 0);
-	case FUTEX_REQUEUE:
-	case FUTEX_CMP_REQUEUE:
-		return futex_requeue(word, count_of((int)value), other, count_of(a[3]),
-				     (op & FUTEX_CMD_MASK) == FUTEX_CMP_REQUEUE, (uint32_t)a[5]);
-	case FUTEX_WAKE_OP:
-		r = wake_op(other, (uint32_t)a[5], &wake);
-		if (r != 0)
-			return -r;
-		r = futex_wake(word, count_of((int)value), bits, 0);
-		more = wake ? futex_wake(other, count_of(a[3]), bits, 0) : 0;
-		return r + more;
-	default:
-		*ours = false;
-		return 0;
-	}
 }
 
 /* A ring may be its maker's alone, and then knows it by its kernel thread. */
