@@ -86,6 +86,9 @@ struct g {
 	ATOMIC(bool) sigdue; /* core_config.sigdue is to be called on it */
 	ATOMIC(bool) pursued; /* gpursue */
 	ATOMIC(uintptr_t) spinlo, spinhi; /* the code in which it was found spinning: spin.c */
+	ATOMIC(uint64_t) spunat; /* nanotime when it last gave way for that */
+	ATOMIC(uint32_t) spuntick; /* and the schedtick, of that P */
+	ATOMIC(int32_t) spunon;
 	uint8_t spincredit; /* how often it may be found elsewhere until that is forgotten */
 	uint8_t spinmisses; /* how often it was looked at for nothing */
 	ATOMIC(uint8_t) spinskip; /* slices in which not to look */

@@ -5,7 +5,7 @@
  * CHOOSE_LOOK_NS old, and again a few times. It spins if it was found in the same few
  * instructions each time, with the same vector registers, and no more than one of its registers
  * had another value every time: a loop that computes has a result beside its counter. From
- * then on its slices are CHOOSE_SPIN_NS long, unless it is found outside those instructions, where
+ * then on its slices are short (turn_of), unless it is found outside those instructions, where
  * it has its work to do. Who is looked at for nothing is left alone for a while. */
 #include "choose.h"
 #include "sched.h"
@@ -82,7 +82,7 @@ static bool seen_again(struct g *gp, uintptr_t pc)
 	return false;
 }
 
-bool spin_seen(struct m *mp, struct g *gp, const void *uc, bool denied)
+static bool seen(struct m *mp, struct g *gp, const void *uc, bool denied)
 {
 	struct spinlooks *l = &mp->looks;
 	uint32_t tick = ld_rlx(&mp->p->schedtick) + 1;
@@ -114,6 +114,32 @@ bool spin_seen(struct m *mp, struct g *gp, const void *uc, bool denied)
 	return false;
 }
 
+bool spin_seen(struct m *mp, struct g *gp, const void *uc, bool denied)
+{
+	if (!seen(mp, gp, uc, denied))
+		return false;
+	st_rlx(&gp->spunat, nanotime());
+	st_rlx(&gp->spuntick, ld_rlx(&mp->p->schedtick));
+	st_rlx(&gp->spunon, mp->p->id);
+	return true;
+}
+
+/* How long one may run that is known to spin: half of what each of those ran, on the average, who
+ * had the P since it gave way. So among spinners turns are short; and who was taken for one, and
+ * computes, loses no more than a part of its share. */
+static uint64_t turn_of(struct g *gp, struct p *pp)
+{
+	uint64_t since = ld_rlx(&gp->spunat), begun = pp->mon.schedwhen, turn;
+	uint32_t slices = ld_rlx(&pp->schedtick) - ld_rlx(&gp->spuntick);
+
+	if (ld_rlx(&gp->spunon) != pp->id || begun <= since || slices < 2)
+		return CHOOSE_SPIN_NS;
+	turn = (begun - since) / (slices - 1) / 2;
+	if (turn > CHOOSE_SLICE_NS)
+		turn = CHOOSE_SLICE_NS;
+	return turn < CHOOSE_SPIN_NS ? CHOOSE_SPIN_NS : turn;
+}
+
 bool spin_check(struct p *pp, struct m *mp, struct g *gp, uint64_t age, uint64_t now)
 {
 	struct sysmontick *mon = &pp->mon;
@@ -121,7 +147,7 @@ bool spin_check(struct p *pp, struct m *mp, struct g *gp, uint64_t age, uint64_t
 	bool known = ld_rlx(&gp->spinhi) != 0, first = mon->looktick != tick, burns;
 	uint64_t cpu;
 
-	if (age < (known ? CHOOSE_SPIN_NS : CHOOSE_LOOK_NS))
+	if (age < (known ? turn_of(gp, pp) : CHOOSE_LOOK_NS))
 		return known;
 	if (ld_rlx(&mp->lookedtick) == tick)
 		return false;

@@ -179,3 +179,45 @@ TEST(who_spins_while_nobody_waits_is_left_alone)
 	st_rlx(&go_on, 1);
 	group_wait(&grp);
 }
+
+/* ---- one that is taken for spinning, and is not ---- */
+static ATOMIC(uint64_t) walked;
+
+static void walk_list(void *arg)
+{
+	static void *ring[64];
+	void **at = ring;
+
+	(void)arg;
+	for (int i = 0; i < 64; i++)
+		ring[i] = &ring[(i + 1) % 64];
+	while (!ld_rlx(&stop)) {
+		for (int i = 0; i < 100000; i++) {
+			at = *at;
+			__asm__ volatile("" : "+r"(at));
+		}
+		add_rlx(&walked, 1);
+	}
+	group_done(&grp);
+}
+
+TEST(one_that_is_taken_for_spinning_gets_a_share_beside_one_that_computes)
+{
+	uint64_t alone;
+
+	if (no_signal())
+		return;
+	start(1);
+	grp.left = 2;
+	go(walk_list, NULL);
+	sleep_ns(200 * MS);
+	alone = ld_rlx(&walked);
+	go(compute_one, (void *)1);
+	sleep_ns(1000 * MS);
+	test_say("  %llu rounds in 200 ms alone, %llu in a second beside one",
+		 (unsigned long long)alone, (unsigned long long)(ld_rlx(&walked) - alone));
+	/* A fair share would be 2.5 times as much. */
+	EXPECT(ld_rlx(&walked) - alone > alone / 2);
+	st_rlx(&stop, 1);
+	group_wait(&grp);
+}
