@@ -151,7 +151,7 @@ static bool check_syscall(struct p *pp, struct m *mp, uint64_t now)
 	uint32_t tick = ld_rlx(&mp->syscalltick);
 
 	if (slice_age(pp, mp, now) >= CHOOSE_SLICE_NS && work_waits(pp))
-		preemptone(pp);
+		return !spare() && retakesyscall(pp);
 	if (mon->m != mp || mon->syscalltick != tick) {
 		mon->syscalltick = tick;
 		mon->syscallwhen = now;
