@@ -48,10 +48,10 @@ struct core_config {
 	 * bounds of its stack. NULL: raw clone. Returns 0 or -errno. */
 	int (*newosproc)(struct m *mp);
 
-	/* sigdue: after gnotify, on that G: in the program's place, or with all signals blocked
-	 * until it is there again: then uc is what it was interrupted in, else NULL. True: it is
-	 * not to go on but to call divert, which does not return: perhaps in the midst of the
-	 * program's code, or of an announced call. */
+	/* sigdue: after gnotify or a preemption, on that G: in the program's place, or with all
+	 * signals blocked until it is there again: then uc is what it was interrupted in, else
+	 * NULL. True: it is not to go on but to call divert, which does not return: perhaps in the
+	 * midst of the program's code, or of an announced call. */
 	bool (*sigdue)(const void *uc);
 	void (*divert)(void);
 

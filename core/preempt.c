@@ -99,9 +99,11 @@ static void comeback(void *arg)
 
 	finish_switch(mp);
 	gp->frame = NULL;
-	/* They stay pending, with all signals blocked, until the frame's mask lets them in. */
-	if (unlikely(ld_rlx(&gp->sigdue)) && xchg_acq(&gp->sigdue, false) &&
-	    sigdue((const void *)save->uc))
+	/* Noticed or not: what was sent to it may have stayed with the M that it was carried from,
+	 * for the kernel delivers signal 32 before those of higher numbers. What is sent again here
+	 * stays pending, with all signals blocked, until the frame's mask lets it in. */
+	(void)xchg_acq(&gp->sigdue, false);
+	if (sigdue((const void *)save->uc))
 		arch_sigdivert((void *)save->uc, divert);
 	arch_sigrebind((void *)save->uc, mp->sigstack, SIG_STACK);
 	/* All signals are blocked (switch_to) until the frame is gone. */

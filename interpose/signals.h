@@ -106,9 +106,11 @@ void handlers_start(void);
 void handlers_forked(uint64_t set);
 
 /* signals_held: those that every thread blocked when a thread was looked for. signal_unhold:
- * true for the one who takes it over. */
+ * true for the one who takes it over. signals_settle: what others had taken over
+ * before is pending for a thread when it returns. */
 uint64_t signals_held(void);
 bool signal_unhold(int sig);
+void signals_settle(void);
 
 /* signal_info: what came with the last of that number that was sent to the process. */
 siginfo_t *signal_info(int sig);

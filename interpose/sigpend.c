@@ -197,6 +197,7 @@ bool signals_unblocked(void)
 	for (int sig = 1; sig < SIGNALS && held; sig++)
 		while ((held & signals_held() & signal_bit(sig)) && signal_unhold(sig))
 			signal_lend(t, sig, signal_info(sig));
+	signals_settle();
 	return ((mine | ld_sc(&t->signals)) & free) != 0;
 }
 

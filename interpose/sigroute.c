@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "futex.h"
+#include "os.h"
 #include "preempt.h"
 #include "syscall.h"
 #include "thread.h"
@@ -17,6 +18,7 @@ static struct {
 	ATOMIC(uint64_t) set;
 	ATOMIC(uint64_t) held;
 	ATOMIC(uint32_t) nheld[SIGNALS]; /* of those from FIRST_QUEUED on */
+	ATOMIC(uint32_t) moving; /* out of held, to a thread that may not see it yet */
 	siginfo_t info[SIGNALS];
 	ATOMIC(uint32_t) wake; /* futex word of signals_thread */
 } off;
@@ -103,6 +105,7 @@ void signals_forked(void)
 	handlers_forked(xchg_acq(&with_handler, 0));
 	st_rlx(&unblocked, 0);
 	st_rlx(&off.held, 0);
+	st_rlx(&off.moving, 0);
 	for (int sig = 0; sig < SIGNALS; sig++)
 		st_rlx(&off.nheld[sig], 0);
 	st_rlx(&off.set, 0);
@@ -129,6 +132,18 @@ bool signal_unhold(int sig)
 			or_sc(&off.held, bit);
 	}
 	return n != 0;
+}
+
+static void hold(int sig)
+{
+	add_sc(&off.nheld[sig], 1);
+	or_sc(&off.held, signal_bit(sig));
+}
+
+void signals_settle(void)
+{
+	while (ld_sc(&off.moving) != 0)
+		os_yield();
 }
 
 void signals_wake(void)
@@ -170,8 +185,7 @@ void signal_put_off(int sig, const siginfo_t *info)
 		while (t && !signal_lend(t, sig, info));
 	if (!t) {
 		*signal_info(sig) = *info;
-		add_sc(&off.nheld[sig], 1);
-		or_sc(&off.held, signal_bit(sig));
+		hold(sig);
 	}
 	/* Release: pairs with the acquire in signals_thread. */
 	or_sc(&off.set, signal_bit(sig));
@@ -188,15 +202,25 @@ void signals_shown(uint64_t set)
 	}
 }
 
+/* Who has just unblocked it finds it held or lent, or waits for us, who must not be stopped. */
+static void move_to(struct thread *t, int sig)
+{
+	entersyscall();
+	add_sc(&off.moving, 1);
+	if (signal_unhold(sig) && !signal_lend(t, sig, signal_info(sig)))
+		hold(sig);
+	add_sc(&off.moving, (uint32_t)-1);
+	exitsyscall();
+}
+
 static void push_all(int sig)
 {
 	uint64_t bit = signal_bit(sig);
 	struct thread *t;
 
 	/* A second look after it was said to be held: who unblocks it does the reverse. */
-	while ((signals_held() & bit) && (t = find_thread(sig)) && signal_unhold(sig))
-		while (t && !signal_lend(t, sig, signal_info(sig)))
-			t = find_thread(sig);
+	while ((signals_held() & bit) && (t = find_thread(sig)))
+		move_to(t, sig);
 	/* One that was let in before the descriptor was made. */
 	while ((ld_sc(&shown) & bit) && signal_unhold(sig))
 		arch_syscall3(SYS_kill, getpid(), sig, 0);

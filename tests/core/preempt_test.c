@@ -73,6 +73,34 @@ TEST(a_tight_loop_gives_way)
 	end_hogs();
 }
 
+static ATOMIC(uint32_t) asked;
+
+static bool count_asked(const void *uc)
+{
+	EXPECT(uc != NULL);
+	add_rlx(&asked, 1);
+	return false;
+}
+
+static void asking(struct core_config *config)
+{
+	config->sigdue = count_asked;
+}
+
+/* A signal sent to its kernel thread may have come second. */
+TEST(who_was_stopped_is_asked_whether_a_signal_is_due)
+{
+	if (no_signal())
+		return;
+	start_with(1, asking);
+	grp.left = 1;
+	go(hog, NULL);
+	for (int i = 0; i < 3; i++)
+		gosched();
+	end_hogs();
+	EXPECT(ld_rlx(&asked) > 0);
+}
+
 TEST(a_loop_that_reads_the_clock_gives_way)
 {
 	if (no_signal())
