@@ -149,7 +149,8 @@ static bool check_syscall(struct p *pp, struct m *mp, uint64_t now)
 {
 	struct sysmontick *mon = &pp->mon;
 	uint32_t tick = ld_rlx(&mp->syscalltick);
-	/* It gives way at the end of the call, unless that lasts: then sysmon is to find it soon. */
+	/* It gives way at the end of the call, unless that lasts: then sysmon is to find it soon.
+	 */
 	bool over = slice_age(pp, mp, now) >= CHOOSE_SLICE_NS && work_waits(pp) && preemptone(pp);
 
 	if (mon->m != mp || mon->syscalltick != tick) {

@@ -81,7 +81,7 @@ static bool gives_rights(const char *path)
 static const char *sanitizer(const struct elf *e)
 {
 	static const struct {
-		const char *library, *rt, *symbol, *why;
+		const char *object, *rt, *symbol, *why;
 	} kinds[] = {
 		{ "libasan.so", "libclang_rt.asan", "__asan_init",
 		  "it has AddressSanitizer's runtime" },
@@ -95,8 +95,7 @@ static const char *sanitizer(const struct elf *e)
 
 	for (unsigned i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
 		for (int n = 0; n < e->nneeded; n++)
-			if (strncmp(e->needed[n], kinds[i].library, strlen(kinds[i].library)) ==
-				    0 ||
+			if (strncmp(e->needed[n], kinds[i].object, strlen(kinds[i].object)) == 0 ||
 			    strncmp(e->needed[n], kinds[i].rt, strlen(kinds[i].rt)) == 0)
 				return kinds[i].why;
 		if (elf_exports(e, kinds[i].symbol))
