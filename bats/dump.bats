@@ -71,14 +71,13 @@ teardown() {
 			pthread_barrier_init(&both, NULL, 2);
 			pthread_create(&t[0], NULL, left, NULL);
 			pthread_create(&t[1], NULL, right, NULL);
-			usleep(100000);
 			puts("ready");
 			fflush(stdout);
 			pthread_join(t[0], NULL);
 		}
 	C
 	watched 2 "$work/deadlock"
-	sleep 0.1
+	until_states '"waiting": 3'
 	run "$command" dump "$pid"
 	[ "$status" -eq 0 ]
 	left=$(sed -n 's/^G \([0-9]*\) "left".*/\1/p' <<<"$output")
@@ -244,19 +243,20 @@ teardown() {
 			sem_init(&never, 0, 0);
 			for (long i = 0; i < 12; i++)
 				pthread_create(&t, NULL, begins, (void *)i);
-			usleep(200000);
 			puts("ready");
 			fflush(stdout);
 			pthread_join(t, NULL);
 		}
 	C
 	watched 2 "$work/deep"
+	until_states '"waiting": 13'
 	"$command" dump "$pid" >"$work/dump"
 	end_watched
 	"$work/deep" >"$work/out" 3>&- &
 	pid=$!
 	disown
 	until grep -q ready "$work/out"; do sleep 0.05; done
+	until_asleep
 	gdb -p "$pid" -batch -ex 'thread apply all bt' >"$work/gdb" 2>/dev/null
 	python3 - "$work/dump" "$work/gdb" <<-'END'
 		import re, sys
@@ -304,13 +304,16 @@ teardown() {
 		sleep 0.05
 	done
 	python3 - "$work/s" "$command" "$pid" <<-'END'
-		import re, socket, subprocess, sys, time
+		import json, re, socket, subprocess, sys, time
 		clients = [socket.socket(socket.AF_UNIX) for _ in range(200)]
 		for c in clients:
 		    c.connect(sys.argv[1])
 		    assert len(c.recv(4)) == 4
-		time.sleep(0.2)
-		dump = subprocess.run([sys.argv[2], "dump", sys.argv[3]], capture_output=True, text=True, check=True).stdout
+		def asked(*what):
+		    return subprocess.run([sys.argv[2], *what], capture_output=True, text=True, check=True).stdout
+		while json.loads(asked("stats", sys.argv[3], "--json"))["states"]["waiting"] < 200:
+		    time.sleep(0.05)
+		dump = asked("dump", sys.argv[3])
 		assert "no stack" not in dump, dump
 		head, *entries = dump.split("\n\n")
 		total = int(re.search(r"(\d+) threads, ", head)[1])

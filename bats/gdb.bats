@@ -3,6 +3,7 @@
 load common
 load inside
 script=$top/shim/gdb/heddle.py
+command=$top/build/heddle
 
 teardown() {
 	end_watched
@@ -257,7 +258,6 @@ seen() {
 		kinds = [gate.wait] * 10 + [take] * 20 + [lambda: time.sleep(1000)] * 20
 		threads = [threading.Thread(target=k, daemon=True) for k in kinds]
 		for t in threads: t.start()
-		time.sleep(0.2)
 		print("ready", flush=True)
 		time.sleep(1000)
 	END
@@ -274,6 +274,7 @@ seen() {
 		Names("names", gdb.COMMAND_STACK)
 	END
 	watched 2 python3 "$work/fifty.py"
+	until_states '"waiting": 51'
 	asked "source $work/names.py" 'g all names' >"$work/log"
 	end_watched
 	grep '^stack:' "$work/log" | sort >"$work/ours"
@@ -281,6 +282,7 @@ seen() {
 	pid=$!
 	disown
 	until grep -q ready "$work/out"; do sleep 0.05; done
+	until_asleep
 	asked "source $work/names.py" 'thread apply all names' >"$work/log"
 	grep '^stack:' "$work/log" | sort >"$work/theirs"
 	[ "$(wc -l <"$work/theirs")" -eq 51 ]

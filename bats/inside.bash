@@ -1,4 +1,4 @@
-# Processes to be looked into. Read common.bash first.
+# Processes to be looked into, with $command. Read common.bash first.
 
 # watched PROCS command...: starts it under heddle in the background, sets pid, and waits until it has written "ready"
 # and its monitor has made the page, which it does in its own time.
@@ -11,6 +11,20 @@ watched() {
 	pid=$!
 	disown
 	until grep -q ready "$work/out" && grep -q memfd:heddle "/proc/$pid/maps"; do
+		kill -0 "$pid"
+		sleep 0.05
+	done
+}
+
+# until_states TEXT: until its threads are in these states, as in `"waiting": 3`. until_asleep: natively, until none runs.
+until_states() {
+	until "$command" stats "$pid" --json | grep -q "\"states\": {$1}"; do
+		kill -0 "$pid"
+		sleep 0.05
+	done
+}
+until_asleep() {
+	while grep -q '^State:.R' "/proc/$pid/task/"*/status; do
 		kill -0 "$pid"
 		sleep 0.05
 	done
@@ -30,9 +44,9 @@ def take(): lock.acquire(); lock.release()
 kinds = [gate.wait] * 10 + [take] * 20 + [lambda: time.sleep(1000)] * 20
 threads = [threading.Thread(target=k, daemon=True) for k in kinds]
 for t in threads: t.start()
-time.sleep(0.2)
 print("ready", flush=True)
 time.sleep(1000)'
+	until_states '"waiting": 51'
 }
 
 # as_nobody arguments...: the heddle command as another user. For root.
