@@ -405,9 +405,16 @@ struct g *gof(uintptr_t fsbase)
 	return gp;
 }
 
-int32_t gtid(const struct g *gp)
+struct m *m_of(const struct g *gp)
 {
 	struct m *mp = ld_acq(&gp->m);
 
-	return mp && ld_rlx(&mp->curg) == gp ? ld_rlx(&mp->tid) : 0;
+	return mp && ld_rlx(&mp->curg) == gp ? mp : NULL;
+}
+
+int32_t gtid(const struct g *gp)
+{
+	struct m *mp = m_of(gp);
+
+	return mp ? ld_rlx(&mp->tid) : 0;
 }

@@ -177,6 +177,8 @@ struct m {
 	ATOMIC(uint32_t) looktick; /* schedtick that sysmon wants looked at, plus one; 0: none */
 	ATOMIC(uint32_t) lookedtick; /* the one of which all is known, plus one */
 	struct spinlooks looks; /* written by this M */
+	ATOMIC(int32_t) sending; /* how many are at sending it signal 32 */
+	ATOMIC(bool) becoming; /* its G becomes another program: none is sent */
 	ATOMIC(bool) preemptmissed; /* signal 32 found the M in the core; unpin sees to it */
 	struct sigsave *spareframe; /* where the next preempted G will be kept */
 	void *sigstack;

@@ -285,39 +285,35 @@ bool core_sigfutex(const void *uc, uintptr_t *addr, int *op)
 	return arch_sigfutex(uc, addr, op);
 }
 
-/* Signals that are being sent, and threads that are about to become another program: one that is
- * pending then would end that program, which has no handler. Both are sequentially consistent, so
- * one of the two sees the other. */
-static ATOMIC(int32_t) sending, held;
-
-static void nudge(int32_t tid)
+/* None goes to an M whose G is about to become another program: what is pending then would end
+ * that program, which has no handler. Nobody waits for that to be over, for its G may have to wait
+ * for a P until somebody else is made to give way. Of the two words each side writes one and reads
+ * the other, sequentially consistent, so one of the two sees the other. */
+static void nudge(struct m *mp)
 {
-	add_sc(&sending, 1);
-	while (ld_sc(&held) != 0) {
-		add_sc(&sending, -1);
-		os_yield();
-		add_sc(&sending, 1);
-	}
-	os_tgkill(tid, SIG_PREEMPT);
-	add_sc(&sending, -1);
+	add_sc(&mp->sending, 1);
+	if (ld_sc(&mp->becoming))
+		st_rlx(&mp->preemptmissed, true);
+	else
+		os_tgkill(ld_rlx(&mp->tid), SIG_PREEMPT);
+	add_sc(&mp->sending, -1);
 }
 
 void preempt_hold(void)
 {
-	int32_t tid;
+	struct m *mp = ld_rlx(&getg()->m);
 
-	add_sc(&held, 1);
-	while (ld_sc(&sending) != 0)
+	DCHECK(GMP_G2, core_sigplace() == SIGPLACE_CALL);
+	st_sc(&mp->becoming, true);
+	while (ld_sc(&mp->sending) != 0)
 		os_yield();
-	/* What is pending is delivered on the way out of a call, and may carry the G away. */
-	do
-		tid = os_gettid();
-	while (os_gettid() != tid);
+	/* What is pending is delivered on the way out of a call. */
+	os_gettid();
 }
 
 void preempt_release(void)
 {
-	add_sc(&held, -1);
+	st_rlx(&ld_rlx(&getg()->m)->becoming, false);
 }
 
 bool preemptone(struct p *pp)
@@ -334,7 +330,7 @@ bool preemptone(struct p *pp)
 		st_rlx(&mp->preemptmissed, true);
 		return true;
 	}
-	nudge(ld_rlx(&mp->tid));
+	nudge(mp);
 	return true;
 }
 
@@ -346,32 +342,32 @@ bool preemptlook(struct p *pp)
 	if (!enabled || !gp || ld_acq(&gp->status) != GRUNNING)
 		return false;
 	st_rlx(&mp->looktick, ld_rlx(&pp->schedtick) + 1);
-	nudge(ld_rlx(&mp->tid));
+	nudge(mp);
 	return true;
 }
 
 bool gnotify_now(struct g *gp)
 {
 	struct g *self = getg();
-	int32_t tid;
+	struct m *mp;
 
 	gnotify(gp);
-	tid = gtid(gp);
+	mp = m_of(gp);
 	/* If it went elsewhere since, it has looked there. */
-	if (enabled && tid != 0) {
+	if (enabled && mp) {
 		/* Else it might be stopped in the midst of it. */
 		enter(self);
-		nudge(tid);
+		nudge(mp);
 		outof(self);
 	}
-	return enabled || tid == 0;
+	return enabled || !mp;
 }
 
 /* One that runs without a P: it must win one, or queue. */
 void preemptoffp(struct m *mp)
 {
 	if (enabled)
-		nudge(ld_rlx(&mp->tid));
+		nudge(mp);
 }
 
 int preempt_init(bool wanted)
@@ -385,9 +381,6 @@ int preempt_init(bool wanted)
 
 	uintptr_t lo, hi;
 
-	/* A child of fork may have them of others. */
-	st_rlx(&sending, 0);
-	st_rlx(&held, 0);
 	enabled = wanted && SAN_ASYNC_PREEMPT;
 	if (!enabled)
 		return 0;

@@ -16,8 +16,8 @@ enum denial {
 bool preempt_deny(uintptr_t lo, uintptr_t hi, enum denial how);
 
 /* preempt_hold: the caller is about to become another program. No signal 32 is pending for its
- * kernel thread on return, nor sent to any until preempt_release.
- * Context  a G, not pinned. */
+ * kernel thread on return, nor sent to it until preempt_release, which must find it there.
+ * Context  a G in an announced call. */
 void preempt_hold(void);
 void preempt_release(void);
 

@@ -238,6 +238,9 @@ struct g *gown(size_t stacksize);
 /* gfpurge: all dead Gs of pp to the common list. */
 void gfpurge(struct p *pp);
 
+/* m_of: the M that runs gp now; NULL: none does. */
+struct m *m_of(const struct g *gp);
+
 /* ---- timers.c ---- */
 int timers_init(struct timers *ts, int32_t pid);
 

@@ -33,6 +33,7 @@
 #include "sleep.h"
 #include "syscalls_of.h"
 #include "thread.h"
+#include "wire.h"
 
 /* Written before there is a second thread. */
 static bool own_fence;
@@ -247,6 +248,8 @@ void cancel_act(void)
 {
 	if (ld_rlx(&thread_self()->awaits))
 		sigwait_over(thread_self());
+	if (ld_rlx(&thread_self()->becoming))
+		exec_lets_go(thread_self());
 	if (core_sigplace() == SIGPLACE_CALL)
 		exitsyscall();
 	end(thread_self());

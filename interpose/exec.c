@@ -15,6 +15,8 @@ struct thread *exec_begins(void)
 	if (!t)
 		return NULL;
 	state_settle();
+	/* From here on it stays on its kernel thread. */
+	entersyscall();
 	exec_holds(t);
 	return t;
 }
@@ -25,12 +27,18 @@ void exec_holds(struct thread *t)
 	st_rlx(&t->becoming, true);
 }
 
+void exec_lets_go(struct thread *t)
+{
+	st_rlx(&t->becoming, false);
+	preempt_release();
+}
+
 void exec_failed(struct thread *t)
 {
 	if (!t)
 		return;
-	st_rlx(&t->becoming, false);
-	preempt_release();
+	exec_lets_go(t);
+	exitsyscall();
 }
 
 #define EXEC(name, params, args)                                                                   \

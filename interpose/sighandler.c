@@ -94,7 +94,7 @@ static void set_aside(struct thread *t, struct aside *a)
 	a->uncancelled = ld_rlx(&t->uncancelled);
 	a->becoming = ld_rlx(&t->becoming);
 	if (a->becoming)
-		exec_failed(t);
+		exec_lets_go(t);
 	st_rlx(&t->interruptible, NO_WAIT);
 	st_rlx(&t->waitsat, 0);
 	st_rlx(&t->alert, false);

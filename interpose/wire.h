@@ -40,10 +40,11 @@ bool state_call(long nr, const long *a, long *r);
 void state_settle(void);
 
 /* exec_begins .. exec_failed: about a call that makes the process another program, which a signal
- * 32 that is pending then would end. NULL: there is nothing to do, and exec_failed takes it so.
- * exec_holds: the latter half of exec_begins. */
+ * 32 that is pending then would end; it is announced. NULL: there is nothing to do, and exec_failed
+ * takes it so. exec_holds, exec_lets_go: the inner half of the two, about the same call. */
 struct thread *exec_begins(void);
 void exec_holds(struct thread *t);
+void exec_lets_go(struct thread *t);
 void exec_failed(struct thread *t);
 
 /* state_filters: the program has set a filter of system calls, before there were threads.

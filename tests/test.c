@@ -143,6 +143,8 @@ static bool reap(pid_t pid, unsigned seconds, int *status)
 	}
 	kill(pid, getenv("HEDDLE_TEST_CORE") ? SIGABRT : SIGKILL);
 	waitpid(pid, status, 0);
+	/* Its children, which would keep the output open. */
+	kill(-pid, SIGKILL);
 	return false;
 }
 
@@ -168,11 +170,13 @@ int main(int argc, char **argv)
 		fflush(stdout);
 		pid_t pid = fork();
 		if (pid == 0) {
+			setpgid(0, 0);
 			sigprocmask(SIG_UNBLOCK, &chld, NULL);
 			t->fn();
 			fflush(stdout);
 			_exit(0);
 		}
+		setpgid(pid, pid);
 		bool ended = reap(pid, t->seconds * factor, &status);
 		if (ended && WIFEXITED(status) && WEXITSTATUS(status) == 0) {
 			printf("ok %s\n", t->name);
