@@ -44,6 +44,10 @@ bool core_sigmove(int sig, const void *info, void *uc, uintptr_t alt, size_t siz
  * run here, that does not block sig; NULL if both do. It gets core_config.sigdue. */
 struct g *core_sigtake(int sig);
 
+/* core_sigmark: has gp call core_config.sigdue before it returns from what it waits for or is
+ * called in, if that is over by itself; nobody is woken. Context: any. */
+void core_sigmark(struct g *gp);
+
 /* core_sigwired: the G that is wired to this M, if there is one. */
 struct g *core_sigwired(void);
 

@@ -82,6 +82,17 @@ struct g *core_sigtake(int sig)
 	return gp;
 }
 
+void core_sigmark(struct g *gp)
+{
+	struct m *mp;
+
+	st_sc(&gp->sigdue, true);
+	/* If it goes elsewhere meanwhile it sees sigdue there. */
+	mp = m_of(gp);
+	if (mp)
+		st_rlx(&mp->preemptmissed, true);
+}
+
 struct g *core_sigwired(void)
 {
 	struct m *mp = ld_rlx(&getg()->m);

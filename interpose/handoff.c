@@ -6,10 +6,11 @@
 #include <syslog.h>
 
 #include "io.h"
+#include "signals.h"
 #include "wire.h"
 
 /* The roads of PLAIN rows. */
-enum { HANDS = 0, ENDS = 1, SPAWNS = 2 };
+enum { HANDS = 0, ENDS = 1, SPAWNS = 2, REAPS = 4 };
 
 static inline struct thread *announce(int road)
 {
@@ -30,6 +31,8 @@ static inline void announced(struct thread *t, int road)
 {
 	if (t)
 		cancel_unblocks(t);
+	if (t && (road & (SPAWNS | REAPS)))
+		signals_pull();
 	if (road & SPAWNS)
 		fd_allshared();
 }

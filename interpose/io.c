@@ -8,6 +8,7 @@
 #include <termios.h>
 
 #include "os.h"
+#include "signals.h"
 
 bool io_refused(struct io *io, long r)
 {
@@ -113,6 +114,7 @@ long io_block(struct io *io)
 	st_rlx(&t->interruptible, NO_WAIT);
 	switch (r) {
 	case 0:
+		signals_pull();
 		return 0;
 	case -ETIMEDOUT:
 		return -EAGAIN;

@@ -85,6 +85,8 @@ long doze(struct pollwait *w, int n, const struct patience *p)
 	r = interrupted(p) ? -EINTR : netpoll_waitany(w, n, p->forever ? NULL : &p->until);
 	st_rlx(&t->alert, false);
 	st_rlx(&t->interruptible, 0);
+	if (r == 0)
+		signals_pull();
 	if (r != -EINTR)
 		return r;
 	cancel_point();

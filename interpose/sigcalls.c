@@ -116,7 +116,7 @@ EXPORT int kill(pid_t pid, int sig)
 	if (!served() || !thread_self() || pid != getpid() || sig <= 0 || sig > 64)
 		return real_table.kill(pid, sig);
 	if (gmask() & signal_bit(sig)) {
-		if (!signal_let_in(sig))
+		if (!(signals_let_in() & signal_bit(sig)))
 			return real_table.kill(pid, sig);
 		memset(&info, 0, sizeof(info));
 		info.si_signo = sig;

@@ -182,9 +182,11 @@ static void on_signal(int sig, siginfo_t *info, void *uc)
 			run_handler(sig, info, uc);
 		}
 	} else {
+		signals_moving(1);
 		gp = core_sigtake(sig);
 		if (!marked && !(gp && signal_lend(ghost_of(gp), sig, info)))
 			signal_put_off(sig, info);
+		signals_moving(-1);
 	}
 	errno = saved;
 }
@@ -271,6 +273,8 @@ EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old
 	flags = ld_rlx(&actions[sig].flags);
 	masked = ld_rlx(&actions[sig].mask);
 	if (act) {
+		if (handler)
+			signals_pull();
 		mine = *act;
 		take_over(sig, &mine);
 	}

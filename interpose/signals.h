@@ -71,6 +71,11 @@ void signals_here(void);
  * pending for the running thread. True: signals_run is due. */
 bool signals_unblocked(void);
 
+/* signals_pull: what was sent to the process before, and the kernel would have given to the running
+ * thread, natively, has been handled when it returns. For where the sender may be heard of by
+ * other ways, and before a handler changes. */
+void signals_pull(void);
+
 /* signals_last: the running thread is about to end: takes what only it can take. signals_end:
  * it has ended: what was lent to it goes to others. */
 void signals_last(struct thread *t);
@@ -90,8 +95,8 @@ void signals_open(uint64_t mask);
 void signal_handled(int sig, bool handled);
 bool signal_has_handler(int sig);
 
-/* signal_let_in: is it one of those? signals_shown: a signalfd shows these, and they are none. */
-bool signal_let_in(int sig);
+/* signals_let_in: these. signals_shown: a signalfd shows these, and they are none. */
+uint64_t signals_let_in(void);
 void signals_shown(uint64_t set);
 
 /* signal_ignored: is it, by the program or by default? signal_discard: forgets it, where it is
@@ -106,11 +111,12 @@ void handlers_start(void);
 void handlers_forked(uint64_t set);
 
 /* signals_held: those that every thread blocked when a thread was looked for. signal_unhold:
- * true for the one who takes it over. signals_settle: what others had taken over
- * before is pending for a thread when it returns. */
+ * true for the one who takes it over. signals_moving: +1 and -1 about such a move, and that of one
+ * which the kernel gave to the scheduler. signals_settle: those under way before have arrived. */
 uint64_t signals_held(void);
 bool signal_unhold(int sig);
 void signals_settle(void);
+void signals_moving(int n);
 
 /* signal_info: what came with the last of that number that was sent to the process. */
 siginfo_t *signal_info(int sig);

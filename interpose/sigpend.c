@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 
 #include "os.h"
+#include "preempt.h"
 #include "signals.h"
 #include "sleep.h"
 #include "syscall.h"
@@ -158,6 +159,8 @@ bool signal_lend(struct thread *t, int sig, const siginfo_t *info)
 	*signal_info(sig) = *info;
 	or_sc(&t->lent, bit);
 	add_pending(t, sig);
+	/* Who sent it may be heard of before we push. */
+	core_sigmark(t->gp);
 	/* It ended meanwhile, and may not have seen it: see signals_end. */
 	return !((ld_sc(&t->life) & FINISHED) && (and_sc(&t->lent, ~bit) & bit));
 }
@@ -192,13 +195,31 @@ bool signals_unblocked(void)
 	struct thread *t = thread_self();
 	/* A fence: the mask is written, then this is read; who sends does the reverse. */
 	uint64_t mine = or_sc(&t->signals, 0);
-	uint64_t free = ~gmask(), held = signals_held() & free;
+	uint64_t free = ~gmask(), held;
 
+	signals_settle();
+	held = signals_held() & free;
 	for (int sig = 1; sig < SIGNALS && held; sig++)
 		while ((held & signals_held() & signal_bit(sig)) && signal_unhold(sig))
 			signal_lend(t, sig, signal_info(sig));
 	signals_settle();
 	return ((mine | ld_sc(&t->signals)) & free) != 0;
+}
+
+/* The kernel's word is in the order of its calls: it looks again at what it may deliver here when
+ * a signal is unblocked. */
+void signals_pull(void)
+{
+	struct thread *t = thread_self(), *first = thread_first();
+	uint64_t all = ~(uint64_t)0, mask = gmask(), mine = signals_let_in() & ~mask;
+
+	/* It would choose the first, if that one can take it. */
+	if (!t || (t == first ? mine : mine & gmask_of(first->gp)) == 0)
+		return;
+	gsigprocmask(SIG_SETMASK, &all, NULL);
+	gsigprocmask(SIG_SETMASK, &mask, NULL);
+	if (signals_unblocked())
+		signals_run();
 }
 
 /* A signal of the process's that only this thread does not block must not be left without

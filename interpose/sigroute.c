@@ -18,7 +18,8 @@ static struct {
 	ATOMIC(uint64_t) set;
 	ATOMIC(uint64_t) held;
 	ATOMIC(uint32_t) nheld[SIGNALS]; /* of those from FIRST_QUEUED on */
-	ATOMIC(uint32_t) moving; /* out of held, to a thread that may not see it yet */
+	/* Those of the kernel's or out of held that are on their way to a thread or into held. */
+	ATOMIC(uint32_t) moving;
 	siginfo_t info[SIGNALS];
 	ATOMIC(uint32_t) wake; /* futex word of signals_thread */
 } off;
@@ -35,7 +36,7 @@ static ATOMIC(uint64_t) with_handler, unblocked;
 /* But those that a descriptor shows: it shows what the kernel holds. */
 static ATOMIC(uint64_t) shown;
 
-static uint64_t let_in(void)
+uint64_t signals_let_in(void)
 {
 	return ld_sc(&with_handler) & ld_sc(&unblocked) & ~ld_sc(&shown);
 }
@@ -43,12 +44,7 @@ static uint64_t let_in(void)
 static void accept_signals(void)
 {
 	if (heddle_started())
-		core_sigaccept(let_in());
-}
-
-bool signal_let_in(int sig)
-{
-	return (let_in() & signal_bit(sig)) != 0;
+		core_sigaccept(signals_let_in());
 }
 
 void signals_open(uint64_t mask)
@@ -140,6 +136,11 @@ static void hold(int sig)
 	or_sc(&off.held, signal_bit(sig));
 }
 
+void signals_moving(int n)
+{
+	add_sc(&off.moving, (uint32_t)n);
+}
+
 void signals_settle(void)
 {
 	while (ld_sc(&off.moving) != 0)
@@ -206,10 +207,10 @@ void signals_shown(uint64_t set)
 static void move_to(struct thread *t, int sig)
 {
 	entersyscall();
-	add_sc(&off.moving, 1);
+	signals_moving(1);
 	if (signal_unhold(sig) && !signal_lend(t, sig, signal_info(sig)))
 		hold(sig);
-	add_sc(&off.moving, (uint32_t)-1);
+	signals_moving(-1);
 	exitsyscall();
 }
 

@@ -399,3 +399,42 @@ TEST(pthread_exit_in_a_handler_ends_the_thread_that_took_the_signal)
 		EXPECT_EQ(handled.n, i + 1);
 	}
 }
+
+/* ---- a signal that was sent before something else has been handled when that is known ---- */
+
+static void *waits_for_its_end(void *arg)
+{
+	sem_post(&ready);
+	down(&done);
+	return arg;
+}
+
+TEST(what_a_child_sent_was_handled_when_its_end_is_known)
+{
+	enum { CHILDREN = 200 };
+	pthread_t t;
+	int late = 0;
+
+	handle_with(SIGUSR1, counts_one, SA_RESTART);
+	sem_init(&ready, 0, 0);
+	sem_init(&done, 0, 0);
+	EXPECT_EQ(pthread_create(&t, NULL, waits_for_its_end, NULL), 0);
+	down(&ready);
+	for (int i = 1; i <= CHILDREN; i++) {
+		pid_t pid = fork();
+		if (pid == 0) {
+			kill(getppid(), SIGUSR1);
+			_exit(0);
+		}
+		EXPECT_EQ(waitpid(pid, NULL, 0), pid);
+		late += handled.n != i;
+		await(&handled, i);
+		/* To other kernel threads, perhaps. */
+		usleep(300);
+	}
+	test_say("  %d of %d late", late, CHILDREN);
+	/* The kernel may have given it to a thread of ours that it then stopped. */
+	EXPECT(late <= CHILDREN / 20);
+	sem_post(&done);
+	EXPECT_EQ(pthread_join(t, NULL), 0);
+}
