@@ -8,6 +8,7 @@
 
 #include "core.h"
 #include "io.h"
+#include "os.h"
 #include "syscall.h"
 #include "thread.h"
 #include "wire.h"
@@ -18,8 +19,13 @@ enum { NICE_ZERO = 20, NICE_MOST = 19, NICE_LEAST = -20 };
 /* Of the kernel threads: what the program began with. */
 static int usual_nice;
 
+/* The process's first kernel thread has a thread's own: it was there when it was wished to be. */
+static ATOMIC(bool) leads;
+
 static long kernel_nice(int nice)
 {
+	if (os_gettid() == getpid())
+		st_rlx(&leads, true);
 	return arch_syscall3(SYS_setpriority, PRIO_PROCESS, 0, nice);
 }
 
@@ -31,6 +37,7 @@ static int kernels_nice(void)
 void nice_init(void)
 {
 	usual_nice = kernels_nice();
+	st_rlx(&leads, false);
 }
 
 void nice_noted(struct thread *t)
@@ -114,8 +121,7 @@ EXPORT int getpriority(__priority_which_t which, id_t who)
 	if (t->niced)
 		return t->nice;
 	/* Somebody may have changed it from without. */
-	return thread_first()->niced ? usual_nice
-				     : real_table.getpriority(PRIO_PROCESS, (id_t)getpid());
+	return ld_rlx(&leads) ? usual_nice : real_table.getpriority(PRIO_PROCESS, (id_t)getpid());
 }
 
 EXPORT int nice(int more)
