@@ -209,10 +209,10 @@ demo: tools all
 .PHONY: install uninstall
 install: all
 	install -D -m 755 $(BUILD)/heddle $(DESTDIR)$(PREFIX)/bin/heddle
-	install -D -m 755 $(BUILD)/libheddle.so $(DESTDIR)$(PREFIX)/lib/libheddle.so
+	install -D -m 755 $(BUILD)/libheddle.so $(DESTDIR)$(PREFIX)/lib/heddle/libheddle.so
 	install -D -m 644 shim/gdb/heddle.py $(DESTDIR)$(PREFIX)/share/heddle/heddle.py
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/bin/heddle $(DESTDIR)$(PREFIX)/lib/libheddle.so \
+	rm -f $(DESTDIR)$(PREFIX)/bin/heddle $(DESTDIR)$(PREFIX)/lib/heddle/libheddle.so \
 		$(DESTDIR)$(PREFIX)/share/heddle/heddle.py
 
 .PHONY: clean

@@ -70,6 +70,12 @@ expect_refused() {
 	chmod 6755 "$work/setid"
 	run "$command" run "$work/setid"
 	[ "$output" = ran ]
+	run "$command" doctor "$work/setid"
+	[ "$status" -eq 0 ]
+	[[ $output == *"rights "*"whom it does, it is refused"* ]]
+	made plain
+	run "$command" doctor "$work/plain"
+	[[ $output != *"rights "* ]]
 }
 
 @test "a sanitizer's runtime: natively, in its own order, with a word" {
@@ -93,6 +99,67 @@ expect_refused() {
 	chmod +x "$work/script4"
 	run "$command" -p 3 "$work/script4"
 	[ "$output" = "ran 3" ]
+}
+
+# no_program STATUS NAME WORDS: neither runs it nor takes it for a program, and says why.
+no_program() {
+	run "$command" doctor "$2"
+	[ "$status" -eq 1 ]
+	[[ $output == *"NO "*"$3"* ]]
+	run "-$1" "$command" run "$2"
+	[[ $output == "heddle: "*"$3"* ]]
+	# As the shell's own status.
+	run "-$1" bash -c '"$1"' _ "$2"
+}
+
+@test "what is no program: why, and the status that a shell gives" {
+	cd "$work"
+	made plain
+	no_program 127 ./none "there is no such file"
+	no_program 127 no-such-tool "there is no such program in PATH"
+	no_program 127 plain "not in PATH, but here: ./"
+	mkdir folder
+	no_program 126 ./folder "it is a folder"
+	cp plain unfit
+	chmod -x unfit
+	no_program 126 ./unfit "it is not executable (chmod +x"
+	mkfifo pipe
+	no_program 126 ./pipe "it is no file"
+	made foreign -Wl,--dynamic-linker=/nonexistent/loader
+	run -127 "$command" run ./foreign
+	[ "$output" = "heddle: /nonexistent/loader: there is no such file" ]
+	printf '#!/nonexistent/interpreter\n' >script
+	chmod +x script
+	run -127 "$command" run ./script
+	[ "$output" = "heddle: /nonexistent/interpreter: there is no such file" ]
+	printf '\177ELF and then nothing\0' >garbage
+	chmod +x garbage
+	run "$command" doctor ./garbage
+	[ "$status" -eq 1 ]
+	[[ $output == *"neither an ELF program nor a script"* ]]
+	run "$command" doctor $'evil\033]0;name'
+	[[ $output != *$'\033'* ]]
+}
+
+@test "a script that names no interpreter is the shell's" {
+	echo 'echo ran $GOMAXPROCS' >"$work/script"
+	chmod +x "$work/script"
+	run "$command" -p 3 "$work/script"
+	[ "$output" = "ran 3" ]
+	run "$command" doctor "$work/script"
+	[ "$status" -eq 0 ]
+	[[ $output == *"/bin/sh"*"runs on heddle"* ]]
+}
+
+@test "libraries beside the program that a link points to are found" {
+	mkdir "$work/bin" "$work/lib"
+	echo 'int beside;' | gcc -shared -fPIC -x c - -o "$work/lib/libbeside.so"
+	made bin/tool -Wl,--no-as-needed -L"$work/lib" -lbeside '-Wl,-rpath,$ORIGIN/../lib'
+	ln -s bin/tool "$work/tool"
+	run "$command" doctor "$work/tool"
+	[ "$status" -eq 0 ]
+	[[ $output == *"ok  libbeside.so "*"/lib/libbeside.so"* ]]
+	[[ $output != *"not found"* ]]
 }
 
 @test "programs are found in PATH, as the shell finds them" {

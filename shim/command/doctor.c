@@ -29,7 +29,7 @@ static void say(enum mark mark, const char *what, const char *found)
 	static const char *const marks[] = { "ok", "--", "NO" };
 
 	troubles += mark == BAD;
-	printf("  %s%s%s  %-18s %s\n", mark == GOOD ? "" : bold(), marks[mark],
+	printf("  %s%s%s  %-20s %s\n", mark == GOOD ? "" : bold(), marks[mark],
 	       mark == GOOD ? "" : plain(), what, found);
 }
 
@@ -212,39 +212,81 @@ static bool is_libc(const struct library *lib)
 	return strncmp(lib->name, "libc.so", 7) == 0 || strncmp(lib->name, "ld-linux", 8) == 0;
 }
 
+/* What a file has of its own that counts here, behind its name. */
+static void say_file(const char *what, const char *path, uint64_t tls, uint64_t calls,
+		     const char *remark)
+{
+	char text[PATH_MAX + 160];
+	int n = snprintf(text, sizeof(text), "%s", path);
+
+	if (tls != 0)
+		n += snprintf(text + n, sizeof(text) - (size_t)n,
+			      ", %llu bytes of thread-local data", (unsigned long long)tls);
+	if (calls != 0)
+		n += snprintf(text + n, sizeof(text) - (size_t)n, ", %llu system calls of its own",
+			      (unsigned long long)calls);
+	if (*remark)
+		snprintf(text + n, sizeof(text) - (size_t)n, "; %s", remark);
+	say(*remark ? SO_SO : GOOD, what, text);
+}
+
 static void about_libraries(const char *path)
 {
 	struct library *libs = calloc(MAX_LIBRARIES, sizeof(*libs));
 	int n = libs ? libraries_of(path, libs) : 0;
 
 	for (int i = 0; i < n; i++) {
-		char text[512], calls[64] = "";
-		if (libs[i].calls != 0 && !is_libc(&libs[i]))
-			snprintf(calls, sizeof(calls), ", %llu system calls of its own",
-				 (unsigned long long)libs[i].calls);
-		say_clean(libs[i].name);
-		say_clean(libs[i].path);
-		snprintf(text, sizeof(text), "%s, %llu bytes of thread-local data%s%s%s",
-			 libs[i].path, (unsigned long long)libs[i].tls, calls,
-			 *remark(&libs[i]) ? "; " : "", remark(&libs[i]));
-		say(libs[i].path[0] == 0 || *remark(&libs[i]) ? SO_SO : GOOD, libs[i].name,
-		    libs[i].path[0] ? text : "not found by the usual ways");
+		struct library *lib = &libs[i];
+		say_clean(lib->name);
+		say_clean(lib->path);
+		if (lib->path[0] == 0)
+			say(SO_SO, lib->name, "not found by the usual ways");
+		else
+			say_file(lib->name, lib->path, lib->tls, is_libc(lib) ? 0 : lib->calls,
+				 remark(lib));
 	}
 	free(libs);
+}
+
+/* Of a program that runs, on heddle or not: how. */
+static void about_program(const struct target *t, const char *how)
+{
+	struct elf *e = malloc(sizeof(*e));
+	bool open = e && elf_open(e, t->path);
+
+	say_file(t->path, how, open ? elf_tls(e) : 0, open ? elf_calls(e) : 0, "");
+	if (e)
+		elf_close(e);
+	free(e);
+	if (t->gives_rights)
+		say(SO_SO, "rights",
+		    "it gives some, by set-id or capabilities: whom it does, it is refused");
+	about_libraries(t->path);
+}
+
+static const char *how_served(const struct target *t)
+{
+	return t->script ? "runs on heddle, and what it starts, if that can" : "runs on heddle";
 }
 
 static int program(const char *name)
 {
 	struct target *t = malloc(sizeof(*t));
+	char clean[PATH_MAX];
 	enum verdict verdict;
 
 	if (!t)
 		return FAILED;
 	verdict = target_check(name, t);
-	printf("\n%s%s%s\n", bold(), name, plain());
+	snprintf(clean, sizeof(clean), "%s", name);
+	say_clean(clean);
+	printf("\n%s%s%s\n", bold(), clean, plain());
+	say_clean(t->path);
+	if (t->script && t->path[0])
+		say(GOOD, "script", "it is its interpreter that runs:");
 	switch (verdict) {
 	case TARGET_MISSING:
-		say(BAD, "program", "there is no such program");
+		say(BAD, t->path[0] ? t->path : "program", t->why);
 		break;
 	case TARGET_REFUSED:
 		say(BAD, t->path, t->why);
@@ -254,8 +296,7 @@ static int program(const char *name)
 		about_libraries(t->path);
 		break;
 	case TARGET_SERVED:
-		say(GOOD, t->path, "runs on heddle");
-		about_libraries(t->path);
+		about_program(t, how_served(t));
 		break;
 	}
 	free(t);
@@ -287,8 +328,9 @@ const struct command command_doctor = {
 	.name = "doctor",
 	.operands = "[PROGRAM...]",
 	.what = "Says what works on this machine and for a program, and what does not.",
-	.more = "ok: as it should be. --: it works, but. NO: it does not. Exit status: 1 if a program would\n"
-		"not run on heddle.\n",
+	.more = "ok: as it should be. --: it works, but. NO: it does not. Who makes system calls of its own\n"
+		"may block unannounced, which is noticed some milliseconds late. What a program loads later\n"
+		"is not seen. Exit status: 1 if one would not run on heddle.\n",
 	.run = run,
 	.early = true,
 };

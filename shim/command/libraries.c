@@ -39,7 +39,9 @@ static void find(struct library *lib, const struct elf *asks, const char *asker)
 				    "/usr/lib64:/lib:/usr/lib:/usr/local/lib";
 	char origin[PATH_MAX];
 
-	snprintf(origin, sizeof(origin), "%s", asker);
+	/* That of the file, not of a link to it. */
+	if (!realpath(asker, origin))
+		snprintf(origin, sizeof(origin), "%s", asker);
 	*(strrchr(origin, '/') ? strrchr(origin, '/') : origin) = 0;
 	if (strchr(lib->name, '/'))
 		snprintf(lib->path, sizeof(lib->path), "%s", lib->name);

@@ -7,40 +7,52 @@
 #include <unistd.h>
 
 #include "commands.h"
+#include "say.h"
 #include "target.h"
 
-/* The library beside this command, or where `make install` puts it. */
-static int find_library(char *path, size_t size)
+/* The library beside this command, or where `make install` puts it, whatever PREFIX is. */
+static bool find_library(char path[PATH_MAX])
 {
-	static const char *const places[] = { "libheddle.so", "../lib/libheddle.so" };
-	char self[PATH_MAX];
+	static const char *const places[] = { "libheddle.so", "../lib/heddle/libheddle.so" };
+	char self[PATH_MAX], place[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
 	if (n < 0)
-		return -1;
+		return false;
 	self[n] = 0;
 	*strrchr(self, '/') = 0;
 	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++)
-		if ((size_t)snprintf(path, size, "%s/%s", self, places[i]) < size &&
-		    access(path, R_OK) == 0)
-			return 0;
-	errno = ENOENT;
-	return -1;
+		if ((size_t)snprintf(place, sizeof(place), "%s/%s", self, places[i]) <
+			    sizeof(place) &&
+		    realpath(place, path) != NULL)
+			return true;
+	return false;
 }
 
-static int inject(const char *library)
+/* False: it was said why not. */
+static bool inject(void)
 {
 	const char *others = getenv("LD_PRELOAD");
-	char *value;
-	int r;
+	char library[PATH_MAX], *value;
 
-	if (!others || !*others)
-		return setenv("LD_PRELOAD", library, 1);
-	if (asprintf(&value, "%s:%s", library, others) < 0)
-		return -1;
-	r = setenv("LD_PRELOAD", value, 1);
+	if (!find_library(library)) {
+		fprintf(stderr, "heddle: libheddle.so: %s\n", strerror(errno));
+		return false;
+	}
+	/* The loader takes these for the end of a name. */
+	if (strpbrk(library, " :")) {
+		fprintf(stderr, "heddle: %s: LD_PRELOAD knows no name with a space or colon\n",
+			library);
+		return false;
+	}
+	if (asprintf(&value, "%s%s%s", library, others && *others ? ":" : "",
+		     others ? others : "") < 0 ||
+	    setenv("LD_PRELOAD", value, 1) != 0) {
+		fprintf(stderr, "heddle: LD_PRELOAD: %s\n", strerror(errno));
+		return false;
+	}
 	free(value);
-	return r;
+	return true;
 }
 
 enum { PROCS, MAX_THREADS, STATS, DEADLOCK, SCHEDTRACE, SEED, OFF };
@@ -92,29 +104,43 @@ static bool apply(int option, const char *value)
 }
 
 /* False: it was said why not. *native: heddle is to keep away from it. */
-static bool may_serve(const char *command, bool *native)
+static bool may_serve(const char *command, struct target *t, bool *native)
 {
-	static struct target t;
+	enum verdict verdict = target_check(command, t);
 
-	switch (target_check(command, &t)) {
+	say_clean(t->path);
+	switch (verdict) {
 	case TARGET_REFUSED:
 		fprintf(stderr,
 			"heddle: %s: %s: heddle cannot serve it (heddle run --off runs it natively)\n",
-			t.path, t.why);
+			t->path, t->why);
 		return false;
 	case TARGET_NATIVE:
-		fprintf(stderr, "heddle: %s: %s: it runs natively\n", t.path, t.why);
+		fprintf(stderr, "heddle: %s: %s: it runs natively\n", t->path, t->why);
 		*native = true;
+		t->why = NULL;
 		return true;
 	default:
 		return true;
 	}
 }
 
+/* The kernel has refused it, with errno: what is known of it says more than that. */
+static int not_run(const char *command, const struct target *t)
+{
+	int status = errno == ENOENT ? NOT_FOUND : CANNOT_RUN;
+
+	if (t->why)
+		fprintf(stderr, "heddle: %s: %s\n", *t->path ? t->path : command, t->why);
+	else
+		fprintf(stderr, "heddle: %s: %s\n", command, strerror(errno));
+	return status;
+}
+
 static int run(const struct command *self, int argc, char **argv)
 {
+	static struct target target;
 	bool off = false, native = false;
-	char library[PATH_MAX];
 	struct scan scan;
 	int found;
 
@@ -130,16 +156,12 @@ static int run(const struct command *self, int argc, char **argv)
 		fprintf(stderr, "heddle run: which command? see heddle run --help\n");
 		return USAGE;
 	}
-	if (!off && !may_serve(scan.operands[0], &native))
+	if (!off && !may_serve(scan.operands[0], &target, &native))
 		return CANNOT_RUN;
-	if (!off && !native &&
-	    (find_library(library, sizeof(library)) < 0 || inject(library) < 0)) {
-		fprintf(stderr, "heddle: libheddle.so: %s\n", strerror(errno));
+	if (!off && !native && !inject())
 		return CANNOT_RUN;
-	}
 	execvp(scan.operands[0], scan.operands);
-	fprintf(stderr, "heddle: %s: %s\n", scan.operands[0], strerror(errno));
-	return errno == ENOENT ? NOT_FOUND : CANNOT_RUN;
+	return not_run(scan.operands[0], &target);
 }
 
 const struct command command_run = {

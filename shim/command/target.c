@@ -1,6 +1,7 @@
 /* Finding and judging of target.h. */
 #include "target.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,32 +15,55 @@
 
 enum { SCRIPTS = 5, LINE = 512 };
 
-static bool is_program(const char *path)
+/* NULL, or why it is no program that the kernel would begin with. */
+static const char *obstacle(const char *path)
 {
 	struct stat st;
 
-	return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+	if (stat(path, &st) != 0)
+		return errno == EACCES ? "you may not enter its folder" : "there is no such file";
+	if (S_ISDIR(st.st_mode))
+		return "it is a folder";
+	if (!S_ISREG(st.st_mode))
+		return "it is no file";
+	return access(path, X_OK) == 0 ? NULL : "it is not executable (chmod +x makes it so)";
 }
 
-/* As execvp finds it. */
-static bool find(const char *command, char *path)
+/* As execvp finds it, which passes over what is not executable; NULL, or why not. */
+static const char *find(const char *command, char *path)
 {
-	const char *dirs = getenv("PATH"), *end;
+	const char *dirs = getenv("PATH"), *end, *why = NULL;
+	char first[PATH_MAX] = "";
 
-	if (strchr(command, '/'))
-		return snprintf(path, PATH_MAX, "%s", command) < PATH_MAX && is_program(path);
+	path[0] = 0;
+	if (!*command || strlen(command) >= PATH_MAX)
+		return "it is no name of a program";
+	if (strchr(command, '/')) {
+		strcpy(path, command);
+		return obstacle(path);
+	}
 	for (dirs = dirs ? dirs : "/bin:/usr/bin"; *dirs; dirs = *end ? end + 1 : end) {
+		const char *here;
 		end = dirs + strcspn(dirs, ":");
 		if (snprintf(path, PATH_MAX, "%.*s/%s", (int)(end - dirs), end == dirs ? "." : dirs,
-			     command) < PATH_MAX &&
-		    is_program(path))
-			return true;
+			     command) >= PATH_MAX)
+			continue;
+		here = obstacle(path);
+		if (!here)
+			return NULL;
+		if (!why && access(path, F_OK) == 0) {
+			why = here;
+			strcpy(first, path);
+		}
 	}
-	return false;
+	strcpy(path, why ? first : command);
+	if (!why && access(command, F_OK) == 0)
+		why = "it is not in PATH, but here: ./ before its name makes that clear";
+	return why ? why : "there is no such program in PATH";
 }
 
 /* The interpreter of a script at path, in its place; false if it is none. "env" passes on. */
-static bool interpreter(char *path, bool *found)
+static bool interpreter(char *path, const char **why)
 {
 	char line[LINE], *name, *word;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -52,30 +76,35 @@ static bool interpreter(char *path, bool *found)
 		return false;
 	line[strcspn(line, "\n")] = 0;
 	name = strtok(line + 2, " \t");
-	*found = name && find(name, path);
-	if (!*found)
+	*why = name ? obstacle(name) : "it is a script that names no interpreter";
+	if (name)
+		strcpy(path, name);
+	if (*why)
 		return true;
-	name = strrchr(path, '/') + 1;
-	if (strcmp(name, "env") != 0)
+	name = strrchr(path, '/');
+	if (!name || strcmp(name, "/env") != 0)
 		return true;
 	while ((word = strtok(NULL, " \t")) && (*word == '-' || strchr(word, '=')))
 		continue;
-	*found = word && find(word, path);
+	*why = word ? find(word, path) : NULL;
 	return true;
 }
 
-/* The kernel takes LD_PRELOAD from who gets rights by the file. */
-static bool gives_rights(const char *path)
+/* The kernel takes LD_PRELOAD from who gets rights by the file: from anybody, from us? */
+static bool gives_rights(const char *path, bool *us)
 {
 	struct stat st;
+	bool user, group, some;
 
+	*us = false;
 	if (stat(path, &st) != 0)
 		return false;
-	if ((st.st_mode & S_ISUID) && st.st_uid != geteuid())
-		return true;
-	if ((st.st_mode & S_ISGID) && (st.st_mode & S_IXGRP) && st.st_gid != getegid())
-		return true;
-	return geteuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0;
+	user = (st.st_mode & S_ISUID) != 0;
+	group = (st.st_mode & S_ISGID) && (st.st_mode & S_IXGRP);
+	some = getxattr(path, "security.capability", NULL, 0) > 0;
+	*us = (user && st.st_uid != geteuid()) || (group && st.st_gid != getegid()) ||
+	      (some && geteuid() != 0);
+	return user || group || some;
 }
 
 static const char *sanitizer(const struct elf *e)
@@ -113,6 +142,9 @@ static bool is_loader(const char *path)
 
 static enum verdict judge(struct target *t, const struct elf *e)
 {
+	bool us;
+
+	t->gives_rights = gives_rights(t->path, &us);
 	if (!e->wide)
 		t->why = "it is of 32 bits";
 	else if (e->machine != EM_X86_64)
@@ -123,27 +155,57 @@ static enum verdict judge(struct target *t, const struct elf *e)
 		t->why = "it is statically linked";
 	else if (strstr(e->interp, "ld-musl"))
 		t->why = "its C library is musl, not glibc";
-	else if (gives_rights(t->path))
+	else if (us)
 		t->why = "it is set-user-id, set-group-id or has capabilities";
 	if (t->why)
 		return TARGET_REFUSED;
+	if (e->interp[0] != 0 && (t->why = obstacle(e->interp)) != NULL) {
+		memcpy(t->path, e->interp, sizeof(t->path));
+		return TARGET_MISSING;
+	}
 	t->why = sanitizer(e);
 	return t->why ? TARGET_NATIVE : TARGET_SERVED;
+}
+
+/* What the kernel does not know and execvp gives to /bin/sh: text. */
+static bool is_text(const struct elf *e)
+{
+	char head[LINE];
+	ssize_t n = e->fd >= 0 ? pread(e->fd, head, sizeof(head), 0) : -1;
+
+	return n >= 0 && memchr(head, 0, (size_t)n) == NULL;
+}
+
+/* Opens what is going to run. Whether it could or not, it is for elf_close(). */
+static bool open_program(struct target *t, struct elf *e)
+{
+	if (elf_open(e, t->path))
+		return true;
+	if (!is_text(e))
+		return false;
+	t->script = true;
+	elf_close(e);
+	strcpy(t->path, "/bin/sh");
+	return elf_open(e, t->path);
 }
 
 enum verdict target_check(const char *command, struct target *t)
 {
 	enum verdict verdict = TARGET_MISSING;
 	struct elf *e = malloc(sizeof(*e));
-	bool found = find(command, t->path);
 
-	t->why = NULL;
-	for (int i = 0; found && i < SCRIPTS && interpreter(t->path, &found); i++)
-		continue;
-	if (found && e && elf_open(e, t->path))
-		verdict = judge(t, e);
-	if (found && e)
+	t->script = t->gives_rights = false;
+	t->why = e ? find(command, t->path) : "there is no memory left";
+	for (int i = 0; !t->why && i < SCRIPTS && interpreter(t->path, &t->why); i++)
+		t->script = true;
+	if (!t->why) {
+		if (open_program(t, e))
+			verdict = judge(t, e);
+		else
+			t->why = e->fd < 0 ? "it may not be read"
+					   : "it is neither an ELF program nor a script";
 		elf_close(e);
+	}
 	free(e);
 	return verdict;
 }
