@@ -46,3 +46,65 @@ gate.set()
 for x in t: x.join()'
 	[ "$output" -eq 101 ]
 }
+
+@test "the status of a program that a signal ends is the shell's" {
+	for signal in HUP INT SEGV ABRT TERM KILL; do
+		run bash -c '"$1" -p 2 sh -c "kill -$2 \$\$"' _ "$command" $signal
+		[ "$status" -eq $((128 + $(kill -l $signal))) ]
+	done
+	run "$command" sh -c 'exit 200'
+	[ "$status" -eq 200 ]
+}
+
+@test "each option, setting and subcommand is named to who misspells it" {
+	n=0
+	for sub in $("$command" --help | sed -n 's/^  \([a-z]*\) .*/\1/p'); do
+		for option in $("$command" "$sub" --help | grep -oE -- '^  .{4}--[a-z-]+' | grep -oE -- '--.*'); do
+			for wrong in "${option}x" "${option%?}" "--x${option#--}"; do
+				run "$command" "$sub" "$wrong"
+				[ "$status" -eq 2 ]
+				[[ $output == "heddle $sub: $wrong: no such option; did you mean $option?" ]]
+				n=$((n + 1))
+			done
+		done
+		[ ${#sub} -gt 2 ] || continue
+		run -127 "$command" "${sub}x"
+		[[ $output == *"did you mean heddle $sub?" ]]
+	done
+	[ "$n" -ge 60 ]
+	run "$command" run --max 5 true
+	[ "$status" -eq 2 ]
+	[[ $output == *"did you mean --max-threads?" ]]
+	run -127 "$command" help
+	[[ $output == *"did you mean heddle --help?" ]]
+	run "$command" ctl 1 pro=4
+	[ "$status" -eq 2 ]
+	[[ $output == *"did you mean procs=N?" ]]
+	run "$command" ctl 1 soup=4
+	[[ $output == *"see heddle ctl --help" ]]
+}
+
+@test "colours: on a terminal only, and not where NO_COLOR or a dumb terminal forbids them" {
+	command -v script >/dev/null || skip "no script"
+	load inside
+	fifty
+	for sub in ps "stats $pid" "dump $pid" "doctor true" "top --delay 50 --count 1 $pid"; do
+		TERM=xterm "$command" $sub >"$work/plain"
+		run ! grep -q $'\033' "$work/plain"
+		TERM=xterm script -qec "$command $sub" /dev/null </dev/null >"$work/colours"
+		grep -q $'\033\[1m' "$work/colours"
+		TERM=xterm NO_COLOR=1 script -qec "$command $sub" /dev/null </dev/null >"$work/plain"
+		run ! grep -q $'\033\[[0-9]*m' "$work/plain"
+		TERM=dumb script -qec "$command $sub" /dev/null </dev/null >"$work/plain"
+		run ! grep -q $'\033\[[0-9]*m' "$work/plain"
+	done
+	end_watched
+}
+
+@test "what could not be written is no success" {
+	for what in --help "run --help" --version "doctor true"; do
+		run bash -c "'$command' $what >/dev/full"
+		[ "$status" -eq 1 ]
+		[[ $output == "heddle: standard output: No space left on device" ]]
+	done
+}

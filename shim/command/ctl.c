@@ -90,7 +90,35 @@ static int set_procs(const struct view *v, long n)
 	return FAILED;
 }
 
-static const char *const settings[] = { "procs", NULL };
+static const struct option_row settings[] = {
+	{ "procs", 0, "N", "GOMAXPROCS: how many run at once" },
+	{ NULL, 0, NULL, NULL },
+};
+
+/* The value of "name=value", whose name it is; NULL: there is no such; it was said on stderr. */
+static const char *setting(char *word)
+{
+	const char *names[sizeof(settings) / sizeof(*settings)] = { NULL };
+	char *value = strchr(word, '=');
+	const struct option_row *near = NULL;
+
+	if (value)
+		*value++ = 0;
+	for (int i = 0; settings[i].name; i++)
+		names[i] = settings[i].name;
+	for (const struct option_row *r = settings; r->name; r++) {
+		if (value && strcmp(r->name, word) == 0)
+			return value;
+		if (nearest(word, names) == r->name)
+			near = r;
+	}
+	fprintf(stderr, "heddle ctl: %s: ", word);
+	if (near)
+		fprintf(stderr, "no such setting; did you mean %s=%s?\n", near->name, near->value);
+	else
+		fprintf(stderr, "no such setting; see heddle ctl --help\n");
+	return NULL;
+}
 
 static int run(const struct command *self, int argc, char **argv)
 {
@@ -111,22 +139,15 @@ static int run(const struct command *self, int argc, char **argv)
 	}
 	if (!say_pid("ctl", 1, scan.operands, &pid))
 		return USAGE;
-	value = strchr(scan.operands[1], '=');
-	if (!value || strncmp(scan.operands[1], "procs=", 6) != 0) {
-		if (value)
-			scan.operands[1][value - scan.operands[1]] = 0;
-		why = nearest(scan.operands[1], settings);
-		fprintf(stderr, "heddle ctl: %s: no such setting%s%s%s\n", scan.operands[1],
-			why ? "; did you mean " : "; there is: procs=N", why ? why : "",
-			why ? "=N?" : "");
+	value = setting(scan.operands[1]);
+	if (!value)
 		return USAGE;
-	}
 	v = view_of(pid, &why);
 	if (!v) {
 		fprintf(stderr, "heddle ctl: %d: %s\n", pid, why);
 		return FAILED;
 	}
-	status = read_number("procs", value + 1, 1, (long)view_number(v, "procs", "max", 1024), &n)
+	status = read_number("procs", value, 1, (long)view_number(v, "procs", "max", 1024), &n)
 			 ? set_procs(v, n)
 			 : USAGE;
 	view_close(v);
@@ -135,7 +156,8 @@ static int run(const struct command *self, int argc, char **argv)
 
 const struct command command_ctl = {
 	.name = "ctl",
-	.operands = "PID procs=N",
-	.what = "Changes a process while it runs: how many threads run at once.",
+	.operands = "PID SETTING=VALUE",
+	.what = "Changes a process while it runs.",
+	.settings = settings,
 	.run = run,
 };

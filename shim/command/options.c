@@ -43,9 +43,11 @@ const char *nearest(const char *word, const char *const *names)
 {
 	const char *best = NULL;
 	int shortest = NEAR;
+	size_t n = strlen(word);
 
 	for (; *names; names++) {
-		int d = distance(word, *names);
+		/* A beginning is as near as one wrong letter. */
+		int d = n > 1 && strncmp(word, *names, n) == 0 ? 1 : distance(word, *names);
 		/* One that shares no letter is near by its shortness only. */
 		if (d < shortest && d < (int)strlen(*names) - 1) {
 			shortest = d;
@@ -74,7 +76,7 @@ void scan_begin(struct scan *s, const struct command *command, int argc, char **
 	s->operands = argv + 1;
 }
 
-static const struct option_row common[] = {
+const struct option_row common_options[] = {
 	{ "help", 'h', NULL, "this text" },
 	{ "version", 'V', NULL, "the version" },
 	{ NULL, 0, NULL, NULL },
@@ -97,7 +99,10 @@ static int help(const struct command *c)
 	printf("usage: heddle %s%s%s%s\n%s\n\n", c->name, c->options ? " [options]" : "",
 	       *c->operands ? " " : "", c->operands, c->what);
 	print_rows(c->options);
-	print_rows(common);
+	print_rows(common_options);
+	for (const struct option_row *r = c->settings; r && r->name; r++)
+		printf("%s  %s=%-*s %s\n", r == c->settings ? "\nSettings:\n" : "", r->name,
+		       22 - (int)strlen(r->name), r->value, r->what);
 	if (c->more)
 		printf("\n%s", c->more);
 	return SCAN_ANSWERED;
@@ -141,7 +146,7 @@ static int option(struct scan *s, char *word)
 	char letter = longer ? 0 : word[1];
 	int i = find(s->command->options, name, n, letter);
 
-	if (i < 0 && (i = find(common, name, n, letter)) >= 0) {
+	if (i < 0 && (i = find(common_options, name, n, letter)) >= 0) {
 		if (glued)
 			return mistake(s, word, "takes no value");
 		if (i == 0)

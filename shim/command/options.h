@@ -1,5 +1,5 @@
-/* The options of all subcommands: one table for each, from which come the reading, the help and
- * the advice on a mistake. */
+/* The options of all subcommands: one table for each, from which come the reading, the help, the
+ * advice on a mistake, and by rows.c the man page and the completions. */
 #ifndef HEDDLE_COMMAND_OPTIONS_H
 #define HEDDLE_COMMAND_OPTIONS_H
 
@@ -16,13 +16,17 @@ struct option_row {
 
 struct command {
 	const char *name;
-	const char *operands;
+	const char *operands; /* words: PID, COMMAND, PROGRAM, FILE, SETTING=VALUE; [optional] */
 	const char *what; /* in one line */
 	const struct option_row *options; /* ended by one without a name; or NULL */
+	const struct option_row *settings; /* likewise: of NAME=VALUE operands */
 	const char *more; /* at the end of the help; or NULL */
 	int (*run)(const struct command *self, int argc, char **argv);
 	bool early; /* options end at the first operand */
 };
+
+/* Those that each subcommand has. */
+extern const struct option_row common_options[];
 
 struct scan {
 	const struct command *command;
@@ -43,7 +47,7 @@ void scan_begin(struct scan *s, const struct command *command, int argc, char **
 int scan_next(struct scan *s);
 int scan_status(int result);
 
-/* nearest: of names, ended by NULL, the one that word was meant to be; or NULL. */
+/* nearest: of names, ended by NULL, the one that word was meant to be, or begins; or NULL. */
 const char *nearest(const char *word, const char *const *names);
 
 /* read_number: a whole decimal number of [least, most]; else it says on stderr what is wrong. */

@@ -1,0 +1,9 @@
+/* The table of commands.h. */
+#include "commands.h"
+
+#include <stddef.h>
+
+const struct command *const commands[] = {
+	&command_run,  &command_ps,  &command_top,    &command_stats,
+	&command_dump, &command_ctl, &command_doctor, NULL,
+};
