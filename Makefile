@@ -35,15 +35,32 @@ tests_asan = $(tests_tsan)
 tests_of = $(foreach t,$(or $(tests_$(1)),$(TESTS)),$(BUILD)/$(1)/tests/core/$(t))
 
 .PHONY: all
-all: $(BUILD)/libheddle.so $(BUILD)/heddle
+all: $(BUILD)/libheddle.so $(BUILD)/heddle documents
 
-VERSION := 0.1
+# That of the package: shim/packaging/changelog begins with it.
+VERSION := $(shell sed -n '1s/.*(\(.*\)).*/\1/p' shim/packaging/changelog)
 COMMAND := $(patsubst %.c,$(BUILD)/%.o,$(wildcard shim/command/*.c))
 $(BUILD)/shim/command/%.o: shim/command/%.c
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(BASE) -O2 -DHEDDLE_VERSION='"$(VERSION)"' -c $< -o $@
+	$(Q)$(CC) $(BASE) -O2 -fstack-protector-strong -D_FORTIFY_SOURCE=2 \
+		-DHEDDLE_VERSION='"$(VERSION)"' -c $< -o $@
+$(COMMAND): shim/packaging/changelog
 $(BUILD)/heddle: $(COMMAND)
-	$(Q)$(CC) $(COMMAND) -o $@ -lunwind-$(ARCH) -lunwind
+	$(Q)$(CC) $(COMMAND) -o $@ -Wl,-z,now -lunwind-$(ARCH) -lunwind
+
+# The manual page and the completions: texts, with what rows.c tells of the command's tables in them.
+DOCUMENTS := $(addprefix $(BUILD)/packaging/,heddle.1 completion.bash completion.zsh)
+.PHONY: documents
+documents: $(DOCUMENTS)
+$(BUILD)/packaging/rows: shim/packaging/rows.c $(filter-out %/heddle.o,$(COMMAND)) shim/variables.def
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(BASE) -O1 $(filter %.c %.o,$^) -o $@ -lunwind-$(ARCH) -lunwind
+$(DOCUMENTS): $(BUILD)/packaging/%: shim/packaging/% $(BUILD)/packaging/rows
+	$(Q)for part in commands variables complete; do \
+		$(BUILD)/packaging/rows $$part >$@.$$part || exit 1; \
+	done
+	$(Q)sed -e '/^@commands@$$/r $@.commands' -e '/^@variables@$$/r $@.variables' \
+		-e '/^@rows@$$/r $@.complete' -e '/^@[a-z]*@$$/d' $< >$@
 
 SHIM := $(wildcard shim/*.c interpose/*.c interpose/$(ARCH)/*.c interpose/$(ARCH)/*.S)
 SHIM_FLAGS := -iquote shim -iquote interpose -fexceptions \
@@ -180,17 +197,19 @@ bench: tools $(BUILD)/libheddle.so bench-programs $(if $(shell command -v go),$(
 bench-core: $(BUILD)/release/tests/bench/core_bench
 	@$(BUILD)/release/tests/bench/core_bench
 
-# ---- packages, demonstration, installation ----
+# ---- what is needed, demonstration, installation ----
 
 PACKAGES := gcc g++ clang clang-format make spin bats libc6-dev gdb stress-ng strace \
 	python3-minimal pigz xz-utils zstd libunwind-dev tmux
 # Those of bats/servers.bats, and who loads them. The ports of the daemons that some of them start are not ours.
 SERVERS := memcached redis-server mariadb-server-core mariadb-client-core sysbench varnish apache2-bin \
 	haproxy nginx unbound python3 curl wrk
+# Those of bats/install.bats.
+SHELLS := zsh mandoc
 
 # As root installs what is missing; otherwise names the one command that does.
 .PHONY: deps tools
-deps: NEEDED := $(PACKAGES) $(SERVERS)
+deps: NEEDED := $(PACKAGES) $(SERVERS) $(SHELLS)
 tools: NEEDED := $(PACKAGES)
 deps tools:
 	@missing=""; for p in $(NEEDED); do \
@@ -206,14 +225,26 @@ deps tools:
 demo: tools all
 	@bash tests/demo.sh $(BUILD)
 
+# MODE:FILE:PLACE below PREFIX. heddle finds its library from where it is itself.
+ZSH_COMPLETIONS ?= share/zsh/site-functions
+INSTALLED := 755:$(BUILD)/heddle:bin/heddle \
+	644:$(BUILD)/libheddle.so:lib/heddle/libheddle.so \
+	644:shim/gdb/heddle.py:share/heddle/heddle.py \
+	644:$(BUILD)/packaging/heddle.1:share/man/man1/heddle.1 \
+	644:$(BUILD)/packaging/completion.bash:share/bash-completion/completions/heddle \
+	644:$(BUILD)/packaging/completion.zsh:$(ZSH_COMPLETIONS)/_heddle
+
 .PHONY: install uninstall
 install: all
-	install -D -m 755 $(BUILD)/heddle $(DESTDIR)$(PREFIX)/bin/heddle
-	install -D -m 755 $(BUILD)/libheddle.so $(DESTDIR)$(PREFIX)/lib/heddle/libheddle.so
-	install -D -m 644 shim/gdb/heddle.py $(DESTDIR)$(PREFIX)/share/heddle/heddle.py
+	$(Q)for f in $(INSTALLED); do \
+		from=$${f#*:}; \
+		install -D -m "$${f%%:*}" "$${from%%:*}" "$(DESTDIR)$(PREFIX)/$${f##*:}" || exit 1; \
+	done
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/bin/heddle $(DESTDIR)$(PREFIX)/lib/heddle/libheddle.so \
-		$(DESTDIR)$(PREFIX)/share/heddle/heddle.py
+	$(Q)for f in $(INSTALLED); do rm -f "$(DESTDIR)$(PREFIX)/$${f##*:}"; done
+	$(Q)for d in lib share; do \
+		[ ! -d "$(DESTDIR)$(PREFIX)/$$d/heddle" ] || rmdir --ignore-fail-on-non-empty "$(DESTDIR)$(PREFIX)/$$d/heddle"; \
+	done
 
 .PHONY: clean
 clean:

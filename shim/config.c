@@ -1,5 +1,5 @@
-/* Reading of the variables of config.h: one row each. Calls no libc: a sanitizer's runtime may
- * have put itself before it, and not be ready. */
+/* Reading of the variables of config.h: one row of variables.def each. Calls no libc: a sanitizer's
+ * runtime may have put itself before it, and not be ready. */
 #include "config.h"
 
 #include <stddef.h>
@@ -51,16 +51,9 @@ SETTER(debuglevel, int)
 #undef SETTER
 
 static const struct row rows[] = {
-	{ "HEDDLE", BOOL, 1, set_heddle },
-	{ "GOMAXPROCS", WORD, 0, set_gomaxprocs },
-	{ "HEDDLE_SEED", NUMBER, UINT64_MAX, set_seed },
-	{ "HEDDLE_SCHEDTRACE", NUMBER, 3600000, set_schedtrace },
-	{ "HEDDLE_SCHEDDETAIL", BOOL, 1, set_scheddetail },
-	{ "HEDDLE_PREEMPT", BOOL, 1, set_preempt },
-	{ "HEDDLE_MAXTHREADS", NUMBER, 10000, set_maxthreads },
-	{ "HEDDLE_STATS", BOOL, 1, set_stats },
-	{ "HEDDLE_DEADLOCK", DEADLOCK, DEADLOCK_ABORT, set_deadlock },
-	{ "HEDDLE_DEBUG", NUMBER, 2, set_debuglevel },
+#define VARIABLE(name, kind, most, set, form, means) { name, kind, most, set },
+#include "variables.def"
+#undef VARIABLE
 };
 
 static bool same(const char *a, const char *b)

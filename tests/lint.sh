@@ -61,18 +61,22 @@ expect_empty "no entry point uses the table of real symbols before it is filled"
 		            print(name, m[1])
 	END
 )"
+expect_empty "the README's table of variables is that of variables.def: build/packaging/rows readme" "$(
+	make -s build/packaging/rows >/dev/null || echo "it does not build"
+	build/packaging/rows readme | diff - <(sed -n '/^<!-- variables -->$/,/^<!-- end -->$/p' README.md | sed '1d;$d')
+)"
 expect_empty "the README and POSIX agree with calls.def" "$(bash tests/calls.sh check)"
 for cc in gcc clang; do
 	expect_empty "$cc compiles every variant of the core without a word" "$(
 		make -s CC=$cc BUILD=build/lint-$cc build/lint-$cc/release/libcore.a \
 			build/lint-$cc/debug/libcore.a build/lint-$cc/notrace/libcore.a \
-			build/lint-$cc/libheddle.so build/lint-$cc/heddle 2>&1
+			build/lint-$cc/libheddle.so build/lint-$cc/heddle build/lint-$cc/packaging/rows 2>&1
 	)"
 	expect_empty "$cc compiles the programs of make bench without a word" "$(
 		make -s CC=$cc BUILD=build/lint-$cc bench-programs 2>&1
 	)"
 done
-for script in $(find tests bats .ci -name '*.sh' -o -path .ci/run 2>/dev/null); do
+for script in $(find tests bats shim .ci -name '*.sh' -o -path .ci/run -o -name completion.bash 2>/dev/null); do
 	if bash -n "$script"; then ok; else not_ok "$script parses"; fi
 done
 echo "lint: $passed passed, $failed failed"
