@@ -152,10 +152,15 @@ fuzz:
 		tests/command/view_fuzz.c $(READERS) -o $(BUILD)/command/fuzz -lunwind-$(ARCH) -lunwind
 	$(BUILD)/command/fuzz -max_total_time=$(FUZZ_SECONDS) -close_fd_mask=1 $(BUILD)/command/corpus
 
-# The same under the glibcs of other suites; needs root and the network, and is no part of check.
+# Conformance under the glibcs of other suites; needs root and the network, and is no part of check.
 .PHONY: check-glibc
 check-glibc:
 	@bash tests/glibc.sh $(BUILD) trixie sid
+
+# The packages of make deb, in fresh roots of a suite; the same needs, and no part of check.
+.PHONY: check-deb
+check-deb:
+	@bash tests/deb.sh $(BUILD) bookworm
 
 .PHONY: check-bats
 check-bats: all
@@ -246,9 +251,14 @@ uninstall:
 		[ ! -d "$(DESTDIR)$(PREFIX)/$$d/heddle" ] || rmdir --ignore-fail-on-non-empty "$(DESTDIR)$(PREFIX)/$$d/heddle"; \
 	done
 
+# A Debian package, and one of its debug information; needs dpkg-dev.
+.PHONY: deb
+deb: all
+	$(Q)bash shim/packaging/deb.sh $(BUILD) $(VERSION)
+
 .PHONY: clean
 clean:
 	rm -rf $(BUILD)
 
 .SECONDARY:
--include $(shell find $(BUILD) -path $(BUILD)/glibc -prune -o -name '*.d' -print 2>/dev/null)
+-include $(shell find $(BUILD) \( -path $(BUILD)/glibc -o -path $(BUILD)/roots \) -prune -o -name '*.d' -print 2>/dev/null)
