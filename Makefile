@@ -162,6 +162,11 @@ check-glibc:
 check-deb:
 	@bash tests/deb.sh $(BUILD) bookworm
 
+# What a stranger does first: a fresh root, make demo, the README's command lines. The same needs, and no part of check.
+.PHONY: check-stranger
+check-stranger:
+	@bash tests/stranger.sh $(BUILD) bookworm
+
 .PHONY: check-bats
 check-bats: all
 	@bash tests/bats.sh bats
@@ -204,8 +209,9 @@ bench-core: $(BUILD)/release/tests/bench/core_bench
 
 # ---- what is needed, demonstration, installation ----
 
-PACKAGES := gcc g++ clang clang-format make spin bats libc6-dev gdb stress-ng strace \
-	python3-minimal pigz xz-utils zstd libunwind-dev tmux
+BUILDS := gcc libc6-dev make libunwind-dev
+PACKAGES := $(BUILDS) g++ clang clang-format spin bats gdb stress-ng strace \
+	python3-minimal pigz xz-utils zstd tmux
 # Those of bats/servers.bats, and who loads them. The ports of the daemons that some of them start are not ours.
 SERVERS := memcached redis-server mariadb-server-core mariadb-client-core sysbench varnish apache2-bin \
 	haproxy nginx unbound python3 curl wrk
@@ -213,10 +219,11 @@ SERVERS := memcached redis-server mariadb-server-core mariadb-client-core sysben
 SHELLS := zsh mandoc
 
 # As root installs what is missing; otherwise names the one command that does.
-.PHONY: deps tools
+.PHONY: deps tools needs
 deps: NEEDED := $(PACKAGES) $(SERVERS) $(SHELLS)
 tools: NEEDED := $(PACKAGES)
-deps tools:
+needs: NEEDED := $(BUILDS) python3-minimal
+deps tools needs:
 	@missing=""; for p in $(NEEDED); do \
 		dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; \
 	done; \
@@ -227,7 +234,7 @@ deps tools:
 	fi
 
 .PHONY: demo
-demo: tools all
+demo: needs all
 	@bash tests/demo.sh $(BUILD)
 
 # MODE:FILE:PLACE below PREFIX. heddle finds its library from where it is itself.
