@@ -19,9 +19,9 @@ FLAGS_debug := -O1 -iquote core/debug -iquote core/tracing -iquote core/san/none
 FLAGS_tsan := -O1 -fsanitize=thread -iquote core/debug -iquote core/tracing -iquote core/san/tsan
 FLAGS_asan := -O1 -fsanitize=address,undefined -fno-sanitize-recover=all \
 	-iquote core/debug -iquote core/tracing -iquote core/san/asan
-TWIN_release := core/release/debug.c core/tracing/trace.c core/tracing/times.c
-TWIN_notrace := core/release/debug.c core/notrace/times.c
-TWIN_debug := core/debug/debug.c core/tracing/trace.c core/tracing/times.c
+TWIN_release := core/release/debug.c $(wildcard core/tracing/*.c)
+TWIN_notrace := core/release/debug.c $(wildcard core/notrace/*.c)
+TWIN_debug := core/debug/debug.c $(wildcard core/tracing/*.c)
 TWIN_tsan := $(TWIN_debug)
 TWIN_asan := $(TWIN_debug)
 
@@ -130,7 +130,7 @@ check-threads: $(BUILD)/libheddle.so $(CONFORMANCE)
 	@bash tests/conformance/run.sh $(BUILD)
 
 # What the heddle command reads of strangers, with AddressSanitizer.
-READERS := $(addprefix shim/command/,elf.c look.c mem.c modules.c options.c regs.c say.c scene.c symbols.c \
+READERS := $(addprefix shim/command/,digest.c elf.c event.c look.c mem.c modules.c options.c regs.c say.c scene.c symbols.c \
 	target.c unwind.c waits.c) tests/command/image.c
 READER_FLAGS := -iquote shim/command -iquote tests/command -DHEDDLE_VERSION='"$(VERSION)"' -O1 \
 	-fsanitize=address,undefined -fno-sanitize-recover=all
@@ -147,10 +147,11 @@ check-command: $(BUILD)/command/hostile_test
 FUZZ_SECONDS ?= 60
 .PHONY: fuzz
 fuzz:
-	@mkdir -p $(BUILD)/command/corpus
-	$(Q)clang $(BASE) $(READER_FLAGS) -fsanitize=fuzzer -Wno-unused-command-line-argument \
-		tests/command/view_fuzz.c $(READERS) -o $(BUILD)/command/fuzz -lunwind-$(ARCH) -lunwind
-	$(BUILD)/command/fuzz -max_total_time=$(FUZZ_SECONDS) -close_fd_mask=1 $(BUILD)/command/corpus
+	$(Q)for f in view trace; do mkdir -p $(BUILD)/command/$$f.corpus && \
+		clang $(BASE) $(READER_FLAGS) -fsanitize=fuzzer -Wno-unused-command-line-argument \
+		tests/command/$${f}_fuzz.c $(READERS) -o $(BUILD)/command/$${f}_fuzz -lunwind-$(ARCH) -lunwind && \
+		$(BUILD)/command/$${f}_fuzz -max_total_time=$(FUZZ_SECONDS) -close_fd_mask=1 \
+		$(BUILD)/command/$$f.corpus || exit 1; done
 
 # Conformance under the glibcs of other suites; needs root and the network, and is no part of check.
 .PHONY: check-glibc

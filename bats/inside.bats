@@ -110,7 +110,7 @@ teardown() {
 	[[ $output == *"did you mean --procs?"* ]]
 	run -127 "$command" stast 12
 	[[ $output == *"did you mean heddle stats?"* ]]
-	for sub in run ps top stats dump ctl doctor; do
+	for sub in run ps top stats dump ctl trace doctor; do
 		run "$command" $sub --help
 		[ "$status" -eq 0 ]
 		[[ ${lines[0]} == "usage: heddle $sub"* ]]

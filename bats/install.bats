@@ -65,7 +65,7 @@ teardown() {
 	done
 	[ "$n" -ge 13 ]
 	# As many as that begin with a minus are in the whole section.
-	sed -n '/^SUBCOMMANDS/,/^ENVIRONMENT/p' "$work/page" | grep -cE '^ +--?[a-z]|^ +[a-z]+=[A-Z]' | grep -qx "$n"
+	sed -n '/^SUBCOMMANDS/,/^ENVIRONMENT/p' "$work/page" | grep -cE '^ +--?[a-z]|^ +[a-z-]+=[A-Za-z]' | grep -qx "$n"
 	# And each variable that is read.
 	for variable in $(sed -n 's/^VARIABLE("\([A-Z_]*\)".*/\1/p' "$top/shim/variables.def"); do
 		grep -q "^ *$variable=" "$work/page"
@@ -99,7 +99,7 @@ completed() {
 	[ "$(completed run --deadlock = a)" = "abort " ]
 	[ "$(completed run --deadlock =)" = "report abort " ]
 	[ "$(completed run --procs '')" = " " ]
-	[ "$(completed ctl 12 '')" = "procs= " ]
+	[ "$(completed ctl 12 '')" = "procs= max-threads= slice= trace= " ]
 	[ "$(completed ctl 12 procs = '')" = " " ]
 	[[ " $(completed run -p 2 python)" == *" python3 "* ]]
 	[[ " $(completed doctor true python)" == *" python3 "* ]]

@@ -148,7 +148,7 @@ burn()'
 	run "$command" ctl "$pid" porcs=4
 	[ "$status" -eq 2 ]
 	[[ $output == *"did you mean procs=N?"* ]]
-	for bad in procs=0 procs=1025 procs=x procs; do
+	for bad in procs=0 procs=1025 procs=x procs slice=0 max-threads=-1; do
 		run "$command" ctl "$pid" $bad
 		[ "$status" -eq 2 ]
 	done

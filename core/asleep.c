@@ -7,6 +7,7 @@
 #include "poller.h"
 #include "san.h"
 #include "sched.h"
+#include "tracer.h"
 
 enum { STATUS_BYTES = 4096 };
 
@@ -46,7 +47,8 @@ static int32_t kernel_threads(void)
 	return 0;
 }
 
-/* No M does anything, nothing is due, and there are only sysmon, the starter and those Ms. */
+/* No M does anything, nothing is due, and there are only sysmon, the starter, the tracer and those
+ * Ms. */
 static bool nobody_runs(void)
 {
 	int32_t ms;
@@ -57,7 +59,8 @@ static bool nobody_runs(void)
 	quiet = ms == sched.nmidle + sched.nmidlelocked + sched.nmsys && sched.runqsize == 0 &&
 		!ld_rlx(&sched.gcwaiting);
 	unlock(&sched.lock);
-	return quiet && timers_next() == 0 && !netpoll_anywaiters() && kernel_threads() == ms + 1;
+	return quiet && timers_next() == 0 && !netpoll_anywaiters() &&
+	       kernel_threads() == ms + 1 + tracer_threads();
 }
 
 void asleep_round(uint64_t now)

@@ -11,13 +11,19 @@
 enum {
 	CHOOSE_GLOBAL_TICK = 61, /* each so many slices the global queue goes first */
 	CHOOSE_STEAL_ROUNDS = 4,
-	CHOOSE_SLICE_NS = 10 * 1000 * 1000,
+	CHOOSE_SLICE_NS = 10 * 1000 * 1000, /* unless it is ordered otherwise: sched.slice */
 	/* A slice of one that spins while others wait; how old one is before it is looked at. */
 	CHOOSE_SPIN_NS = 100 * 1000,
 	CHOOSE_LOOK_NS = 1000 * 1000,
 	/* A G that timer or poller made ready may end a slice this old. */
 	CHOOSE_EARLY_NS = 500 * 1000,
 };
+
+/* How long a G runs while others wait. */
+static inline uint64_t choose_slice(void)
+{
+	return ld_rlx(&sched.slice);
+}
 
 /* splitmix64 */
 static inline uint64_t choose_random(struct m *mp)

@@ -40,6 +40,7 @@ void core_forked(void)
 	stack_forked();
 	mthread_forked();
 	view_forked();
+	tracer_forked();
 	os_forked();
 }
 
@@ -59,16 +60,16 @@ int core_init(const struct core_config *config)
 	debug_init(own.debuglevel);
 	sched.seed = own.seed ? own.seed : os_clock(CLOCK_REAL);
 	sched.maxmcount = own.maxmcount ? own.maxmcount : MAX_MS;
-	/* The starter is none of those counted. */
-	sched.softmcount = own.softmcount > 1 ? own.softmcount - 1 : own.softmcount;
+	sched.softmcount = mcount_limit(own.softmcount);
 	sched.ncpu = procs_affinity();
 	sched.born = sched.now = sched.lastpoll = nanotime();
+	sched.slice = CHOOSE_SLICE_NS;
 	sched.sysmonwake = UINT64_MAX;
 	mthread_init(&own);
 	glist_init(own.tls);
 	report_init(own.schedtrace, own.scheddetail, own.alldead);
 	asleep_init(own.asleep);
-	trace_init();
+	tracer_init(own.trace, own.name);
 	if (own.times)
 		times_on();
 	r = preempt_init(own.preempt);
@@ -102,6 +103,8 @@ int core_init(const struct core_config *config)
 	}
 	sched.up = true;
 	count(ld_rlx(&m0->p), created);
+	trace_new(m0, gp);
+	trace_back(m0, m0->p, gp);
 	unpin(gp);
 	return 0;
 fail:

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "tls.h"
+#include "tracer.h"
 
 struct g;
 struct m;
@@ -32,6 +33,8 @@ struct core_config {
 	uint32_t schedtrace; /* ms between lines on stderr; 0: none */
 	bool scheddetail;
 	bool times; /* keep them: times.h */
+	const char *trace; /* the file of a trace from here on: tracer.h; or NULL */
+	tracer_name *name; /* or NULL */
 
 	/* Bytes of thread-local data below the FS base of the bare thread block that each
 	 * new G and each M gets. 0: they have none; Gs run on their M's FS base, and

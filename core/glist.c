@@ -252,7 +252,7 @@ static void make_runnable(struct m *mp, struct g *gp, bool recycled)
 {
 	struct p *pp;
 
-	trace_new(gp);
+	trace_new(mp, gp);
 	if (!mp) {
 		add_rlx(&sched.nopstats.created, 1);
 		add_rlx(&sched.nopstats.recycled, recycled);

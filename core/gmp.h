@@ -103,6 +103,7 @@ struct g {
 	struct timer timer; /* of sleeps and of waits with a deadline */
 
 	uint32_t lockedcount; /* depth of lockosthread */
+	ATOMIC(uint32_t) traceseq; /* events of it recorded or lost; by whoever owns the G */
 	uint8_t waitreason; /* enum waitreason */
 	bool isg0; /* the scheduler's context of an M, not a thread of the program */
 	bool adopted; /* its stack and thread block are not ours */
@@ -255,6 +256,7 @@ struct sched {
 	/* nanotime, some 10 ms ago at most while any P is not idle: sysmon's rounds, and what wakes
 	 * from idleness, see to it. Advisory. */
 	ATOMIC(uint64_t) now;
+	ATOMIC(uint64_t) slice; /* ns; written by core_init and sysmon */
 	ATOMIC(int32_t) nmspinning;
 	ATOMIC(uint32_t) needspinning;
 	ATOMIC(int32_t) runqsize; /* written under lock */

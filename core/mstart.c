@@ -3,7 +3,6 @@
 #include "core.h"
 #include "poller.h"
 #include "sched.h"
-#include "trace.h"
 
 enum { ENOMEM_ = 12 };
 
@@ -54,7 +53,6 @@ void stopm(struct m *mp)
 	}
 	mput_locked(mp);
 	unlock(&sched.lock);
-	trace_mstop(mp);
 	mpark(mp);
 	acquirep(mp, mp->nextp);
 	mp->nextp = NULL;

@@ -6,6 +6,7 @@
 #include "san.h"
 #include "sched.h"
 #include "syscall.h"
+#include "tracer.h"
 #include "view.h"
 
 enum {
@@ -294,20 +295,35 @@ void core_sigaccept(uint64_t set)
 	notewakeup(&starter.note);
 }
 
-static bool start_starter(void)
+void mthread_lets(uint64_t *accepts)
+{
+	uint64_t set = refusals();
+
+	if (likely(set == *accepts))
+		return;
+	*accepts = set;
+	os_sigmask(~set);
+}
+
+bool mhelper(void (*fn)(void *g0))
 {
 	struct m *mp = malloc_m();
 	uint64_t mask;
-	long r = -1;
+	long r;
 
-	if (mp) {
-		mask = os_sigmask(~(uint64_t)0);
-		r = arch_clone(mp->g0.stack.hi, starter_main, &mp->g0, mp->g0.fsbase, &mp->tid);
-		os_sigmask(mask);
-		if (r < 0)
-			mfree(mp);
-	}
-	if (r >= 0)
+	if (!mp)
+		return false;
+	mask = os_sigmask(~(uint64_t)0);
+	r = arch_clone(mp->g0.stack.hi, fn, &mp->g0, mp->g0.fsbase, &mp->tid);
+	os_sigmask(mask);
+	if (r < 0)
+		mfree(mp);
+	return r >= 0;
+}
+
+static bool start_starter(void)
+{
+	if (mhelper(starter_main))
 		return true;
 	/* Then looks, as mcreate does: one of the two finds what was wanted meanwhile. */
 	st_sc(&starter.none, true);
@@ -329,8 +345,10 @@ void core_mstart(struct m *mp, uintptr_t lo, uintptr_t hi)
 	preempt_minit(mp);
 	if (mp == sched.sysmonm) {
 		/* Where the host makes the threads, its runtime may count on one table. */
-		if (!config->newosproc && start_starter() && os_owntable())
+		bool own = !config->newosproc && start_starter() && os_owntable();
+		if (own)
 			view_open(config->rows, config->nrows);
+		tracer_start(own);
 		sysmon();
 	}
 	/* One that was made for a wired G waits to be handed a P for it, or has been. */

@@ -34,8 +34,9 @@ struct timespec64 {
 
 static uint64_t auxv[64];
 static ATOMIC(bool) membarrier_refused;
-/* The thread with a table of its own, and the process as seen from there. */
-static ATOMIC(int32_t) tabletid;
+/* The threads with a table of their own, the second in that of the first; and the process as seen
+ * from there. */
+static ATOMIC(int32_t) tabletid, joinedtid;
 static int processfd = -1;
 static int (*vdso_gettime)(int, struct timespec64 *);
 
@@ -261,12 +262,28 @@ bool os_owntable(void)
 void os_forked(void)
 {
 	st_rlx(&tabletid, 0);
+	st_rlx(&joinedtid, 0);
 	processfd = -1;
+}
+
+void os_jointable(void)
+{
+	st_rlx(&joinedtid, os_gettid());
+}
+
+static bool in_own_table(void)
+{
+	int32_t tid;
+
+	if (ld_rlx(&tabletid) == 0)
+		return false;
+	tid = os_gettid();
+	return tid == ld_rlx(&tabletid) || tid == ld_rlx(&joinedtid);
 }
 
 int os_fetchfd(int fd)
 {
-	if (ld_rlx(&tabletid) == 0 || ld_rlx(&tabletid) != os_gettid())
+	if (!in_own_table())
 		return fd;
 	return (int)arch_syscall3(__NR_pidfd_getfd, processfd, fd, 0);
 }

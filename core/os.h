@@ -93,6 +93,9 @@ uint64_t os_sigmask(uint64_t mask);
  * kernel refuses any part of it. One thread of a process. */
 bool os_owntable(void);
 
+/* os_jointable: the calling thread was cloned by that one, and has its table. One, too. */
+void os_jointable(void);
+
 /* os_fetchfd: a descriptor of the program's, brought to the table of the calling thread.
  * Returns  its number there; fd itself in threads that share the program's; or -errno. */
 int os_fetchfd(int fd);

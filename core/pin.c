@@ -2,6 +2,7 @@
  * All of it is one protocol on the G's status word: HACKING.md, "The claim" (GMP_G1). */
 #include "core.h"
 #include "sched.h"
+#include "trace.h"
 
 void claim_pause(int i, ATOMIC(uint32_t) *word, uint32_t value)
 {
@@ -49,7 +50,9 @@ static void winp(struct m *mp, struct g *gp)
 {
 	DCHECK(GMP_M4, ld_rlx(&mp->p) == NULL);
 	st_rlx(&sched.now, nanotime());
-	if (!winidle(mp))
+	if (winidle(mp))
+		trace_back(mp, mp->p, gp);
+	else
 		leave(mp, gp, POST_NOP, NULL, NULL);
 }
 

@@ -6,6 +6,7 @@
  * the P waits with the M that blocks, as long as something else can run. */
 #include "report.h"
 #include "sched.h"
+#include "trace.h"
 
 enum {
 	/* Before an M that shows no progress is asked after. */
@@ -37,6 +38,7 @@ static bool retake(struct p *pp, uint32_t from, uint32_t to)
 	st_rlx(&mp->p, NULL);
 	st_rlx(&pp->m, NULL);
 	st_rlx(&pp->status, PIDLE);
+	trace_taken(gp, from == GSYSCALL);
 	/* Release: the G, when it finds this, finds its M without a P. */
 	st_rel(&gp->status, to);
 	return true;
@@ -151,7 +153,7 @@ static bool check_syscall(struct p *pp, struct m *mp, uint64_t now)
 	uint32_t tick = ld_rlx(&mp->syscalltick);
 	/* It gives way at the end of the call, unless that lasts: then sysmon is to find it soon.
 	 */
-	bool over = slice_age(pp, mp, now) >= CHOOSE_SLICE_NS && work_waits(pp) && preemptone(pp);
+	bool over = slice_age(pp, mp, now) >= choose_slice() && work_waits(pp) && preemptone(pp);
 
 	if (mon->m != mp || mon->syscalltick != tick) {
 		mon->syscalltick = tick;
@@ -161,7 +163,7 @@ static bool check_syscall(struct p *pp, struct m *mp, uint64_t now)
 	/* Nobody would gain: unless it lasts, for then sysmon can sleep. */
 	if (runqempty(pp) && ld_rlx(&sched.runqsize) == 0 &&
 	    ld_rlx(&sched.nmspinning) + ld_rlx(&sched.npidle) > 0 &&
-	    mon->syscallwhen + CHOOSE_SLICE_NS > now)
+	    mon->syscallwhen + choose_slice() > now)
 		return false;
 	return !spare() && retakesyscall(pp);
 }
@@ -194,9 +196,9 @@ static bool check_running(struct p *pp, struct m *mp, struct g *gp, uint64_t now
 	}
 	if (first)
 		return spins;
-	if (idle && (waits || age > CHOOSE_SLICE_NS) && !spare_blocked(pp) && retakeblocked(pp))
+	if (idle && (waits || age > choose_slice()) && !spare_blocked(pp) && retakeblocked(pp))
 		return true;
-	if (idle || !waits || age < CHOOSE_SLICE_NS)
+	if (idle || !waits || age < choose_slice())
 		return spins;
 	/* It burnt cpu since the last look, but may sleep by now. */
 	if (spare_blocked(pp))
@@ -274,6 +276,7 @@ bool check_offp(void)
 		}
 		acquirep(mp, pp);
 		bump(&pp->schedtick);
+		trace_back(sched.sysmonm, pp, gp);
 		/* Release: pairs with the acquire in pin(): it finds its M with a P. */
 		st_rel(&gp->status, GRUNNING);
 	}

@@ -159,6 +159,18 @@ void becomespinning(struct m *mp);
 void startm(struct p *pp, bool spinning);
 void stopm(struct m *mp);
 void handoffp(struct p *pp);
+
+/* mhelper: a kernel thread in its own struct m that is no M: fn(its g0), with every signal blocked.
+ * It has the caller's table of descriptors. mthread_lets: by such a one, each time round: lets in
+ * what none may block since *accepts. */
+bool mhelper(void (*fn)(void *g0));
+void mthread_lets(uint64_t *accepts);
+
+/* mcount_limit: HEDDLE_MAXTHREADS, in mcount: the starter is none of those counted. */
+static inline int32_t mcount_limit(int32_t n)
+{
+	return n > 1 ? n - 1 : n;
+}
 void startlockedm(struct m *mp, struct g *gp);
 void stoplockedm(struct m *mp);
 void mput_locked(struct m *mp);

@@ -28,7 +28,6 @@ static void switch_to(struct m *mp, struct g *from, struct g *to)
 	 * ordered by the queue. */
 	st_rlx(&to->status, GPINNED);
 	count(mp->p, switches);
-	trace_run(mp, to);
 	/* On the way back into a signal frame there is no room for a handler of the program's:
 	 * all signals stay out until the frame brings its mask. */
 	uint64_t mask = to->frame ? ~(uint64_t)0 : to->sigmask;
@@ -106,16 +105,18 @@ void leave(struct m *mp, struct g *gp, enum postkind kind, bool (*fn)(struct g *
 	/* But for the one that fn lets go. */
 	DCHECK(GMP_G5, mp->nheld <= (fn ? 1 : 0));
 	DCHECK(GMP_G2, ld_rlx(&gp->status) == GPINNED && ld_rlx(&mp->curg) == gp);
-	trace_stop(mp, gp, kind);
 	mp->post.kind = kind;
 	mp->post.g = gp;
 	mp->post.fn = fn;
 	mp->post.arg = arg;
 	next = kind == POST_NOP || kind == POST_PREEMPT ? NULL : picknext(mp);
-	if (next)
+	if (next) {
+		trace_switch(mp, gp, kind, next);
 		switch_to(mp, gp, next);
-	else
+	} else {
+		trace_stop(mp, gp, kind);
 		switch_to_g0(mp, gp);
+	}
 	resumed(gp);
 }
 
@@ -234,6 +235,7 @@ static void execute(struct m *mp, struct g *gp, bool inherit)
 	if (!inherit)
 		bump(&mp->p->schedtick);
 	timers_running(mp->p);
+	trace_run(mp, gp);
 	switch_to(mp, &mp->g0, gp);
 	finish_switch(mp);
 }
@@ -390,14 +392,15 @@ bool gosched(void)
 		if (n > 0)
 			runqputbatch(pp, rest, n);
 	}
-	trace_stop(mp, gp, POST_GOSCHED);
 	mp->post.kind = POST_GOSCHED;
 	mp->post.g = gp;
 	if (unlikely(next->lockedm != NULL)) {
 		mp->pendingg = next;
+		trace_stop(mp, gp, POST_GOSCHED);
 		switch_to_g0(mp, gp);
 	} else {
 		bump(&pp->schedtick);
+		trace_switch(mp, gp, POST_GOSCHED, next);
 		switch_to(mp, gp, next);
 	}
 	resumed(gp);

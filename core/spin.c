@@ -135,8 +135,8 @@ static uint64_t turn_of(struct g *gp, struct p *pp)
 	if (ld_rlx(&gp->spunon) != pp->id || begun <= since || slices < 2)
 		return CHOOSE_SPIN_NS;
 	turn = (begun - since) / (slices - 1) / 2;
-	if (turn > CHOOSE_SLICE_NS)
-		turn = CHOOSE_SLICE_NS;
+	if (turn > choose_slice())
+		turn = choose_slice();
 	return turn < CHOOSE_SPIN_NS ? CHOOSE_SPIN_NS : turn;
 }
 

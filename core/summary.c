@@ -3,6 +3,7 @@
 
 #include "san.h"
 #include "sched.h"
+#include "tracer.h"
 
 /* The bucket below which so many of the times lie. */
 static uint64_t at_most(const uint64_t *buckets, uint64_t n)
@@ -24,8 +25,8 @@ SAN_RACY void summary_read(struct summary *to)
 	*to = (struct summary){ .procs = ld_rlx(&sched.gomaxprocs) };
 	stats_sum(&to->stats);
 	to->lived = nanotime() - sched.born;
-	/* And the starter. */
-	to->kthreads = ld_rlx(&sched.mcount) + 1;
+	/* And the starter, and the tracer. */
+	to->kthreads = ld_rlx(&sched.mcount) + 1 + tracer_threads();
 	to->peakgs = ld_rlx(&sched.peakgs);
 	for (struct m *mp = ld_acq(&sched.allm); mp; mp = mp->alllink)
 		to->calls += ld_rlx(&mp->syscalltick);

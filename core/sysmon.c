@@ -252,6 +252,14 @@ static bool sleep_until_due(uint64_t delay, uint64_t idlesince, bool deep, bool 
 	return false;
 }
 
+/* How long it may sleep between two rounds while a P is busy. */
+static uint64_t longest(bool waits)
+{
+	uint64_t slice = choose_slice();
+
+	return !waits ? DELAY_MAX_NS : slice < DELAY_WAITS_NS ? slice : DELAY_WAITS_NS;
+}
+
 void sysmon(void)
 {
 	uint64_t delay = DELAY_MIN_NS, idlesince = 0;
@@ -271,8 +279,8 @@ void sysmon(void)
 			delay = DELAY_MIN_NS;
 		else if (idle > IDLE_ROUNDS)
 			delay *= 2;
-		if (delay > (waits ? DELAY_WAITS_NS : DELAY_MAX_NS))
-			delay = waits ? DELAY_WAITS_NS : DELAY_MAX_NS;
+		if (delay > longest(waits))
+			delay = longest(waits);
 		slept = sleep_until_due(early && delay > CHOOSE_EARLY_NS ? CHOOSE_EARLY_NS : delay,
 					pursued ? 0 : idlesince, deep, offp, pursuits);
 		mthread_accept();

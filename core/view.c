@@ -1,10 +1,11 @@
-/* The page of view.h: its rows, its making, and the orders that come by it. Owns the G that
- * carries an order out. Trusts nothing in the page: another process may write there. */
+/* The page of view.h: its rows, its making, and hearing the orders that come by it; orders.c
+ * carries them out. Trusts nothing in the page: another process may write there. */
 #include "view.h"
 
 #include <linux/memfd.h>
 #include <sys/mman.h>
 
+#include "orders.h"
 #include "report.h"
 #include "sched.h"
 #include "sigsave.h"
@@ -12,13 +13,11 @@
 
 enum {
 	EINVAL_ = 22,
-	ENOMEM_ = 12,
 	F_ADD_SEALS_ = 1033,
 	F_SEAL_SHRINK_ = 2,
 	F_SEAL_GROW_ = 4,
 	MFD_NOEXEC_ = 8,
 	OWNER_ONLY = 0600,
-	ORDER_STACK = 32 * 1024,
 };
 
 #define STATUS(name, text) VIEW_NUMBER("gstatus", text, name)
@@ -35,6 +34,7 @@ static const struct view_row rows[] = {
 	VIEW_FIELD(sched, nmidle, "nmidle"),
 	VIEW_FIELD(sched, maxmcount, "maxmcount"),
 	VIEW_FIELD(sched, softmcount, "softmcount"),
+	VIEW_FIELD(sched, slice, "slice"),
 	VIEW_FIELD(sched, nopstats, "nopstats"),
 	VIEW_FIELD(sched, sysmonm, "sysmonm"),
 	VIEW_SIZE(sched),
@@ -124,13 +124,7 @@ static const struct view_row rows[] = {
 
 static struct view_page *page;
 static uint64_t heard; /* the order that was carried out, or is being */
-
-static struct {
-	bool begun;
-	struct g *gp;
-	int32_t procs;
-	ATOMIC(int32_t) error;
-} order;
+static bool begun; /* it is being */
 
 const struct view_page *view_page(void)
 {
@@ -162,7 +156,7 @@ void view_open(const struct view_row *host, uint32_t n)
 	struct view_page *at;
 	int fd = make_file();
 
-	_Static_assert(sizeof(*at) <= VIEW_BYTES, "one page");
+	_Static_assert(sizeof(*at) <= VIEW_PATH, "one page");
 	if (fd < 0)
 		return;
 	at = (void *)arch_syscall6(__NR_mmap, 0, VIEW_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
@@ -190,32 +184,20 @@ void view_open(const struct view_row *host, uint32_t n)
 	page = at;
 }
 
-static void carry_out(void *arg)
-{
-	(void)arg;
-	st_rel(&order.error, -core_setprocs(order.procs));
-	gkeep(true);
-}
-
 static void answer(int32_t error)
 {
 	st_rel(&page->answer, (uint64_t)(uint32_t)error << 32 | (uint32_t)heard);
 }
 
-/* A G does it, for it stops the world. Returns 0 or an error number. */
-static int32_t begin(uint64_t what)
+void view_path(char *to, uint32_t size)
 {
-	heard = what;
-	if ((what & 255) != VIEW_PROCS)
-		return EINVAL_;
-	if (!order.gp)
-		order.gp = gown(ORDER_STACK);
-	if (!order.gp)
-		return ENOMEM_;
-	order.procs = (int32_t)(what >> 32);
-	order.begun = true;
-	gstart(order.gp, carry_out, NULL, ~(uint64_t)0);
-	return 0;
+	const char *from = (const char *)page + VIEW_PATH;
+	uint32_t i = 0;
+
+	/* Each letter once: it may change meanwhile. */
+	while (i < size - 1 && i < VIEW_BYTES - VIEW_PATH && (to[i] = ld_rlx(&from[i])) != 0)
+		i++;
+	to[i] = 0;
 }
 
 void view_round(uint64_t now)
@@ -226,17 +208,18 @@ void view_round(uint64_t now)
 	st_rlx(&sched.now, now);
 	if (!page)
 		return;
-	/* Acquire: pairs with the release in carry_out. */
-	if (order.begun && gdead(order.gp)) {
-		order.begun = false;
-		answer(ld_acq(&order.error));
+	if (begun && order_over(&error)) {
+		begun = false;
+		answer(error);
 	}
 	/* Acquire: pairs with the release of who gave it. */
 	what = ld_acq(&page->order);
-	if (order.begun || likely(what == heard))
+	if (begun || likely(what == heard))
 		return;
-	error = begin(what);
-	if (error != 0)
+	heard = what;
+	error = order_begin((enum view_ordered)(what & 255), (uint32_t)(what >> 32));
+	begun = error == ORDER_BEGUN;
+	if (!begun)
 		answer(error);
 }
 
@@ -247,7 +230,7 @@ void view_round(uint64_t now)
  * And an order that was begun may be done, with every P idle again, before sysmon gets here. */
 bool view_ordered(void)
 {
-	return page && (order.begun || ld_sc(&page->order) != heard);
+	return page && (begun || ld_sc(&page->order) != heard);
 }
 
 /* Not MADV_DONTFORK: a fork that nobody tells us of leaves a child with the parent's scheduler,
@@ -259,6 +242,6 @@ void view_forked(void)
 		os_release(page, VIEW_BYTES);
 	page = NULL;
 	heard = 0;
-	order.begun = false;
-	order.gp = NULL;
+	begun = false;
+	orders_forked();
 }

@@ -22,6 +22,7 @@
 enum {
 	VIEW_VERSION = 1,
 	VIEW_BYTES = 4096,
+	VIEW_PATH = 2048, /* in the page: from the root on, ended by 0; for who orders to write */
 };
 
 /* A field of a struct: its offset and size. A struct: its size, with an empty name. A value of
@@ -42,6 +43,9 @@ struct view_table {
 
 enum view_ordered {
 	VIEW_PROCS = 1, /* GOMAXPROCS; 1 .. the row max of the row procs */
+	VIEW_THREADS = 2, /* the soft limit on kernel threads; 0: none */
+	VIEW_SLICE = 3, /* how long a G runs while others wait, in ms */
+	VIEW_TRACE = 4, /* 1: a trace begins, in the file that VIEW_PATH names; 0: it ends */
 };
 
 struct view_page {
@@ -84,6 +88,9 @@ struct view_page {
 void view_open(const struct view_row *host, uint32_t n);
 void view_round(uint64_t now);
 bool view_ordered(void);
+
+/* view_path: what stands at VIEW_PATH, as far as there is room. For who carries an order out. */
+void view_path(char *to, uint32_t size);
 void view_forked(void);
 
 /* view_page: this process's, or NULL. */

@@ -5,6 +5,7 @@
 
 #include "preempt.h"
 #include "thread.h"
+#include "tracer.h"
 #include "wire.h"
 
 /* A handler that runs meanwhile sets t->becoming aside (sighandler.c), for it may jump away. */
@@ -15,6 +16,7 @@ struct thread *exec_begins(void)
 	if (!t)
 		return NULL;
 	state_settle();
+	tracer_flush();
 	/* From here on it stays on its kernel thread. */
 	entersyscall();
 	exec_holds(t);

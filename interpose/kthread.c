@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "os.h"
@@ -168,7 +169,35 @@ EXPORT int pthread_setname_np(pthread_t thread, const char *name)
 		return name_process(name);
 	strcpy(t->name, name);
 	t->named = true;
+	tracer_renamed(t->gp);
 	return 0;
+}
+
+/* Of one that may end meanwhile, and be unmapped. */
+bool thread_called(const struct g *gp, char to[TRACE_NAME_LEN])
+{
+	const struct thread *t = ghost_of(gp);
+	struct {
+		bool named, main, own;
+	} is;
+	const struct iovec here[] = { { to, NAME_LEN }, { &is, sizeof(is) } };
+	const struct iovec there[] = {
+		{ (void *)(uintptr_t)t->name, NAME_LEN },
+		{ (void *)(uintptr_t)&t->named, 1 },
+		{ (void *)(uintptr_t)&t->main, 1 },
+		{ (void *)(uintptr_t)&t->own, 1 },
+	};
+	const char *name;
+
+	_Static_assert((int)NAME_LEN == (int)TRACE_NAME_LEN, "one name");
+	if (arch_owncall(SYS_process_vm_readv, getpid(), (long)here, 2, (long)there, 4, 0) !=
+	    NAME_LEN + sizeof(is))
+		return false;
+	name = is.main ? "main" : is.own ? "heddle's own" : is.named ? NULL : "";
+	if (name)
+		strncpy(to, name, NAME_LEN);
+	to[NAME_LEN - 1] = 0;
+	return to[0] != 0;
 }
 
 EXPORT int pthread_getname_np(pthread_t thread, char *name, size_t len)

@@ -17,6 +17,7 @@
 #include "sleep.h"
 #include "stack.h"
 #include "syscall.h"
+#include "tracer.h"
 #include "wire.h"
 
 enum {
@@ -458,6 +459,7 @@ void thread_start_signals(void)
 	pthread_attr_setstacksize(&attr, SIGNAL_STACK);
 	if (create(&t, &attr, signals_thread, NULL, NULL) == 0) {
 		thread_of(t)->own = true;
+		tracer_renamed(thread_of(t)->gp);
 		add_rlx(&nalive, (uint32_t)-1);
 	}
 	pthread_attr_destroy(&attr);

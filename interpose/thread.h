@@ -232,6 +232,9 @@ bool cancel_pursues(const struct g *gp, uintptr_t pc);
 /* thread_rows: what is to be seen of it from outside. In view.c. */
 const struct view_row *thread_rows(uint32_t *n);
 
+/* thread_called: a tracer_name. In kthread.c. */
+bool thread_called(const struct g *gp, char to[TRACE_NAME_LEN]);
+
 /* thread_first: the program's first. */
 struct thread *thread_first(void);
 

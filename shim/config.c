@@ -3,10 +3,14 @@
 #include "config.h"
 
 #include <stddef.h>
+#include <sys/auxv.h>
 
+#include "os.h"
+#include "syscall.h"
 #include "text.h"
+#include "tracer.h"
 
-enum kind { BOOL, NUMBER, WORD, DEADLOCK, KINDS };
+enum kind { BOOL, NUMBER, WORD, PATH, DEADLOCK, KINDS };
 
 struct row {
 	const char *name;
@@ -32,6 +36,25 @@ static void set_gomaxprocs(uint64_t n, const char *text)
 		copy[n] = text[n];
 	copy[n] = 0;
 	config.gomaxprocs = copy;
+}
+
+/* From the root on: it is opened when there is a second thread, perhaps in another directory. */
+static void set_trace(uint64_t n, const char *text)
+{
+	static char path[TRACER_PATH];
+	struct text t = TEXT(path);
+
+	(void)n;
+	config.trace = NULL;
+	if (!*text)
+		return;
+	if (*text != '/' && arch_syscall3(__NR_getcwd, (long)path, sizeof(path), 0) > 0) {
+		while (path[t.len])
+			t.len++;
+		text_put(&t, "/");
+	}
+	text_put(&t, text);
+	config.trace = path;
 }
 
 #define SETTER(field, type)                                                                        \
@@ -119,6 +142,10 @@ static bool parse(const struct row *row, const char *value, uint64_t *n)
 		return parse_number(value, row->most, n);
 	case DEADLOCK:
 		return parse_deadlock(value, n);
+	case PATH:
+		while (value[*n])
+			++*n;
+		return *n <= row->most;
 	default:
 		return true;
 	}
@@ -129,6 +156,7 @@ static void apply(const struct row *row, const char *value)
 	static const char *const wrong[KINDS] = {
 		[BOOL] = " is neither on nor off",
 		[NUMBER] = " is no number in its range",
+		[PATH] = " is too long",
 		[DEADLOCK] = " is neither report nor abort nor off",
 	};
 	uint64_t n = 0;
@@ -150,6 +178,8 @@ static void apply(const struct row *row, const char *value)
 
 void config_read(char **environment)
 {
+	if (getauxval(AT_SECURE))
+		return;
 	for (char **e = environment; e && *e; e++) {
 		for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 			const char *value = value_of(*e, rows[i].name);

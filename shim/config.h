@@ -21,12 +21,14 @@ struct config {
 	int32_t maxthreads; /* HEDDLE_MAXTHREADS */
 	bool stats; /* HEDDLE_STATS */
 	enum deadlock deadlock; /* HEDDLE_DEADLOCK */
+	const char *trace; /* HEDDLE_TRACE, from the root on; NULL: none */
 	int debuglevel; /* HEDDLE_DEBUG */
 };
 
 extern struct config config __attribute__((visibility("hidden")));
 
-/* config_read: a junk value is named on stderr in one line, and ignored. */
+/* config_read: a junk value is named on stderr in one line, and ignored. Nothing is read where the
+ * program has more rights than who started it (AT_SECURE). */
 void config_read(char **environment);
 
 #endif

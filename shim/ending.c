@@ -188,8 +188,3 @@ void ending_forked(void)
 {
 	st_rlx(&wanted, false);
 }
-
-__attribute__((destructor(101))) static void destruct(void)
-{
-	ending_print();
-}

@@ -24,6 +24,7 @@
 #include "text.h"
 #include "thread.h"
 #include "tls_image.h"
+#include "tracer.h"
 #include "wire.h"
 
 uint8_t heddle_mode = UNBOOTED;
@@ -96,6 +97,7 @@ void heddle_forked(void)
 
 void heddle_ending(void)
 {
+	tracer_flush();
 	ending_print();
 }
 
@@ -162,6 +164,12 @@ static int wants_executable(struct dl_phdr_info *info, size_t size, void *arg)
 	return info->dlpi_name && info->dlpi_name[0] == '/';
 }
 
+/* After all other destructors. */
+__attribute__((destructor(101))) static void destruct(void)
+{
+	heddle_ending();
+}
+
 static void say_nothing(void)
 {
 }
@@ -177,6 +185,8 @@ bool heddle_start(void)
 		.schedtrace = config.schedtrace,
 		.scheddetail = config.scheddetail,
 		.times = config.stats,
+		.trace = config.trace,
+		.name = thread_called,
 		.signalled = signals_wake,
 		.sigdue = thread_due,
 		.pursues = cancel_pursues,

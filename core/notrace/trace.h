@@ -4,12 +4,13 @@
 
 #include "gmp.h"
 
-#define trace_init() ((void)0)
-#define trace_new(gp) ((void)(gp))
+#define trace_new(mp, gp) ((void)(mp), (void)(gp))
+#define trace_ready(mp, gp) ((void)(mp), (void)(gp))
 #define trace_run(mp, gp) ((void)(mp), (void)(gp))
 #define trace_stop(mp, gp, why) ((void)(mp), (void)(gp), (void)(why))
-#define trace_ready(mp, gp) ((void)(mp), (void)(gp))
+#define trace_switch(mp, from, why, to) ((void)(mp), (void)(from), (void)(why), (void)(to))
+#define trace_taken(gp, call) ((void)(gp), (void)(call))
+#define trace_back(mp, pp, gp) ((void)(mp), (void)(pp), (void)(gp))
 #define trace_steal(mp, gp, victim) ((void)(mp), (void)(gp), (void)(victim))
-#define trace_mstop(mp) ((void)(mp))
 
 #endif

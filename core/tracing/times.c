@@ -26,17 +26,14 @@ static void ran(struct p *pp, struct g *gp)
 		st_rlx(&pp->times.longest, ns);
 }
 
-static void stopped(struct p *pp, struct g *gp, enum postkind why)
+static void stopped(struct p *pp, struct g *gp, uint32_t why)
 {
-	switch (why) {
-	case POST_PARK:
+	if (why & TRACE_PARK) {
 		if (pp)
 			bump(&pp->times.parks[gp->waitreason]);
-		break;
-	case POST_EXIT:
+	} else if (why == POST_EXIT) {
 		add_rlx(&sched.alive, (uint32_t)-1);
-		break;
-	default:
+	} else {
 		st_rlx(&gp->runnablesince, nanotime());
 	}
 }
@@ -56,7 +53,7 @@ void times_event(struct m *mp, enum tracekind kind, struct g *gp, uint32_t arg)
 		ran(ld_rlx(&mp->p), gp);
 		break;
 	case TRACE_STOP:
-		stopped(ld_rlx(&mp->p), gp, (enum postkind)(arg >> 8));
+		stopped(ld_rlx(&mp->p), gp, arg);
 		break;
 	case TRACE_NEW:
 		begun();
@@ -64,8 +61,7 @@ void times_event(struct m *mp, enum tracekind kind, struct g *gp, uint32_t arg)
 	case TRACE_READY:
 		st_rlx(&gp->runnablesince, nanotime());
 		break;
-	case TRACE_STEAL:
-	case TRACE_MSTOP:
+	default:
 		break;
 	}
 }

@@ -12,6 +12,7 @@ extern const struct command command_dump;
 extern const struct command command_doctor;
 extern const struct command command_top;
 extern const struct command command_ctl;
+extern const struct command command_trace;
 
 /* All of them, in the order of the help; ended by NULL. In commands.c. */
 extern const struct command *const commands[];

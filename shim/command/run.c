@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "commands.h"
@@ -55,12 +56,13 @@ static bool inject(void)
 	return true;
 }
 
-enum { PROCS, MAX_THREADS, STATS, DEADLOCK, SCHEDTRACE, SEED, OFF };
+enum { PROCS, MAX_THREADS, STATS, TRACE, DEADLOCK, SCHEDTRACE, SEED, OFF };
 
 static const struct option_row options[] = {
 	[PROCS] = { "procs", 'p', "N", "GOMAXPROCS: how many run at once" },
 	[MAX_THREADS] = { "max-threads", 0, "N", "rather no more kernel threads than these" },
 	[STATS] = { "stats", 0, NULL, "a table on stderr when it ends" },
+	[TRACE] = { "trace", 0, "FILE", "what ran where and who waited, for ui.perfetto.dev" },
 	[DEADLOCK] = { "deadlock", 0, "report|abort",
 		       "if all threads wait for each other, say so on stderr" },
 	[SCHEDTRACE] = { "schedtrace", 0, "MS",
@@ -69,6 +71,25 @@ static const struct option_row options[] = {
 	[OFF] = { "off", 0, NULL, "run natively" },
 	{ NULL, 0, NULL, NULL },
 };
+
+/* From the root on, for a program that is started in another directory by the first. A file that
+ * is there is not for us to write over. */
+static bool set_trace(const char *file)
+{
+	char here[PATH_MAX], path[2 * PATH_MAX];
+	struct stat st;
+
+	if (!*file || !getcwd(here, sizeof(here))) {
+		fprintf(stderr, "heddle: --trace: '%s' is no file's name\n", file);
+		return false;
+	}
+	if (lstat(file, &st) == 0) {
+		fprintf(stderr, "heddle: --trace: %s is there already\n", file);
+		return false;
+	}
+	snprintf(path, sizeof(path), "%s/%s", here, file);
+	return setenv("HEDDLE_TRACE", *file == '/' ? file : path, 1) == 0;
+}
 
 /* An option's wish, to the environment. False: its value cannot be. */
 static bool apply(int option, const char *value)
@@ -85,6 +106,8 @@ static bool apply(int option, const char *value)
 		       setenv("HEDDLE_MAXTHREADS", value, 1) == 0;
 	case STATS:
 		return setenv("HEDDLE_STATS", "1", 1) == 0;
+	case TRACE:
+		return set_trace(value);
 	case DEADLOCK:
 		if (strcmp(value, "report") == 0 || strcmp(value, "abort") == 0)
 			return setenv("HEDDLE_DEADLOCK", value, 1) == 0;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "../test.h"
+#include "digest.h"
 #include "elf.h"
 #include "image.h"
 #include "modules.h"
@@ -132,4 +133,105 @@ TEST_IN(120, files_of_any_content_give_names_or_none)
 		file[where] = was;
 	}
 	unlink(path);
+}
+
+/* ---- traces ---- */
+
+static char trace[] =
+	"[\n"
+	"{\"ph\":\"M\",\"pid\":2,\"tid\":1,\"name\":\"thread_name\",\"args\":{\"name\":\"G 1 main\"}},\n"
+	"{\"ph\":\"M\",\"pid\":2,\"tid\":7,\"name\":\"thread_name\",\"args\":{\"name\":\"G 7 pay\"}},\n"
+	"{\"ph\":\"X\",\"pid\":1,\"tid\":0,\"ts\":10.500,\"dur\":2000.250,\"name\":\"G 7 pay\","
+	"\"args\":{\"g\":7,\"m\":0,\"end\":\"exit\"}},\n"
+	"{\"ph\":\"X\",\"pid\":2,\"tid\":7,\"ts\":10.500,\"dur\":2000.250,\"name\":\"running\","
+	"\"args\":{\"p\":0}},\n"
+	"{\"ph\":\"X\",\"pid\":2,\"tid\":1,\"ts\":1.000,\"dur\":5000.000,\"name\":\"futex\","
+	"\"cat\":\"wait\",\"args\":{\"w\":1,\"on\":\"0x7f01\"}},\n"
+	"{\"ph\":\"X\",\"pid\":2,\"tid\":1,\"ts\":1.000,\"dur\":1.500,\"name\":\"runnable\","
+	"\"args\":{\"by\":7}},\n"
+	"{\"ph\":\"M\",\"pid\":1,\"name\":\"heddle\",\"args\":{\"pid\":42,\"procs\":2,\"ns\":5001000,"
+	"\"lost\":0,\"whole\":1,\"switches\":1,\"created\":2,\"finished\":1,\"parks\":3}}\n"
+	"]\n";
+
+enum { TRACE_BYTES = sizeof(trace) - 1 };
+
+/* What is said of n bytes of a trace; NULL: nothing. */
+static const char *digest_of(const char *from, size_t n)
+{
+	static char said[1 << 16];
+	FILE *in = fmemopen((void *)(uintptr_t)from, n, "r"),
+	     *to = fmemopen(said, sizeof(said), "w");
+	bool ours;
+
+	EXPECT(in && to);
+	ours = digest_print(in, to, 10);
+	fclose(in);
+	fclose(to);
+	return ours ? said : NULL;
+}
+
+TEST(a_trace_is_summed)
+{
+	const char *said = digest_of(trace, TRACE_BYTES);
+
+	EXPECT(said != NULL);
+	EXPECT(strstr(said, "Process 42 on 2 Ps, 5.001 ms.\n") != NULL);
+	EXPECT(strstr(said, "switches              1\n") != NULL);
+	/* It does not agree, and that is said. */
+	EXPECT(strstr(said, "waits                 1  the scheduler counted 3\n") != NULL);
+	EXPECT(strstr(said, "G 7 pay                         2.000") != NULL);
+	EXPECT(strstr(said, "0.002  G 1 at 0.001, readied by G 7") != NULL);
+	EXPECT(strstr(said, "0x7f01                    5.000          1        5.000") != NULL);
+}
+
+TEST(a_trace_that_is_cut_is_read_as_far_as_it_goes)
+{
+	char part[TRACE_BYTES];
+
+	for (size_t n = 1; n < TRACE_BYTES; n++) {
+		const char *said;
+		memcpy(part, trace, n);
+		said = digest_of(part, n);
+		/* From the first name on there is something. */
+		EXPECT((said != NULL) == (strstr(trace, "G 1 main\"}}") + 11 <= trace + n));
+		if (n + 3 < TRACE_BYTES && said)
+			EXPECT(strstr(said, "its totals are missing") != NULL);
+	}
+}
+
+TEST_IN(120, changed_traces_harm_nobody)
+{
+	static const char likely[] = "{}[]\",:\\\n0.9-e\0\033xtn";
+	uint64_t state = test_seed();
+	char changed[TRACE_BYTES];
+	int read = 0;
+
+	for (int i = 0; i < 20000; i++) {
+		memcpy(changed, trace, TRACE_BYTES);
+		for (uint32_t n = 1 + chance(&state, 16); n > 0; n--)
+			changed[chance(&state, TRACE_BYTES)] =
+				chance(&state, 2) ? likely[chance(&state, sizeof(likely))]
+						  : (char)chance(&state, 256);
+		read += digest_of(changed, TRACE_BYTES - chance(&state, TRACE_BYTES)) != NULL;
+	}
+	EXPECT(read > 1000);
+}
+
+TEST(numbers_and_lines_without_end_are_bounded)
+{
+	enum { LONG = 100000 };
+	static char line[LONG + 200];
+	size_t n = (size_t)sprintf(line, "{\"ph\":\"X\",\"pid\":2,\"tid\":5,\"name\":\"runnable\","
+					 "\"ts\":1.0,\"dur\":");
+
+	memset(line + n, '9', LONG);
+	strcpy(line + n + 30, "}\n");
+	EXPECT(digest_of(line, strlen(line)) == NULL);
+	strcpy(line + n + 30, "},\n{\"ph\":\"M\",\"pid\":2,\"tid\":5,\"name\":\"thread_name\","
+			      "\"args\":{\"name\":\"\033[2Jx\"}}\n");
+	const char *said = digest_of(line, strlen(line));
+	EXPECT(said && strstr(said, "9223372036854.775") != NULL);
+	EXPECT(strchr(said, '\033') == NULL);
+	memset(line, '{', LONG);
+	EXPECT(digest_of(line, LONG) == NULL);
 }

@@ -167,6 +167,7 @@ void configure(struct core_config *config, int procs)
 		config->debuglevel = atoi(getenv("HEDDLE_DEBUG"));
 	if (getenv("HEDDLE_SCHEDTRACE"))
 		config->schedtrace = (uint32_t)atoi(getenv("HEDDLE_SCHEDTRACE"));
+	config->trace = getenv("HEDDLE_TRACE");
 }
 
 void start_with(int procs, void (*fn)(struct core_config *))

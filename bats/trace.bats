@@ -1,0 +1,439 @@
+#!/usr/bin/env bats
+# Traces: whole, true, and in nobody's way. trace.py reads them.
+load common
+load inside
+bats_require_minimum_version 1.5.0
+command=$top/build/heddle
+
+teardown() {
+	end_watched
+}
+
+# read_trace [--killed] FILE: sets found, by trace.py's names.
+read_trace() {
+	local line
+	declare -gA found=()
+	python3 "$top/bats/trace.py" "$@" >"$work/found" || return 1
+	while IFS== read -r line value; do found[$line]=$value; done <"$work/found"
+}
+
+# Threads that take a lock, sleep and end. They have all been gone for a while when the process ends.
+python_threads() {
+	cat >"$work/threads.py" <<-'END'
+		import threading, time
+		lock = threading.Lock()
+		def work():
+		    for _ in range(50):
+		        with lock: sum(range(1000))
+		        time.sleep(0.001)
+		threads = [threading.Thread(target=work) for _ in range(10)]
+		for t in threads: t.start()
+		for t in threads: t.join()
+		time.sleep(0.2)
+	END
+}
+
+@test "python's threads: every run, every wait, and the totals of the scheduler" {
+	python_threads
+	for procs in 1 2 8; do
+		run "$command" run -p "$procs" --trace "$work/t$procs" python3 "$work/threads.py"
+		[ "$status" -eq 0 ]
+		[ -z "$output" ]
+		read_trace "$work/t$procs"
+		[ "${found[total_lost]}" -eq 0 ]
+		[ "${found[total_procs]}" -eq "$procs" ]
+		[ "${found[exits]}" -ge 10 ]
+		[ "${found[wait_sleep]}" -ge 250 ]
+		[ "$(stat -c %a "$work/t$procs")" = 600 ]
+	done
+}
+
+@test "xz with eight threads" {
+	head -c 8000000 /dev/urandom >"$work/big"
+	run "$command" run -p 2 --trace "$work/t" xz -T8 -0 -k --block-size=500KiB "$work/big"
+	[ "$status" -eq 0 ]
+	read_trace "$work/t"
+	[ "${found[total_lost]}" -eq 0 ]
+	[ "${found[gs]}" -ge 9 ]
+	[ "${found[wait_futex]}" -ge 8 ]
+	[ "${found[arrows]}" -ge 8 ]
+}
+
+# Two that hand each other a lock; names; one that blocks in a call.
+pairs() {
+	build pairs <<-'C'
+		#include <pthread.h>
+		#include <stdio.h>
+		#include <unistd.h>
+		static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+		static pthread_cond_t turn = PTHREAD_COND_INITIALIZER;
+		static int whose, fds[2];
+		static void *take_turns(void *arg)
+		{
+			int me = arg != NULL;
+			pthread_setname_np(pthread_self(), me ? "right" : "left");
+			pthread_mutex_lock(&lock);
+			for (int i = 0; i < 200; i++) {
+				while (whose != me)
+					pthread_cond_wait(&turn, &lock);
+				whose = !me;
+				pthread_cond_signal(&turn);
+			}
+			pthread_mutex_unlock(&lock);
+			return NULL;
+		}
+		static void *wait_for_byte(void *arg)
+		{
+			char c;
+			read(fds[0], &c, 1);
+			return arg;
+		}
+		int main(void)
+		{
+			pthread_t t[3];
+			pipe(fds);
+			pthread_create(&t[2], NULL, wait_for_byte, NULL);
+			pthread_create(&t[0], NULL, take_turns, NULL);
+			pthread_create(&t[1], NULL, take_turns, &lock);
+			pthread_join(t[0], NULL);
+			pthread_join(t[1], NULL);
+			write(fds[1], "x", 1);
+			pthread_join(t[2], NULL);
+			printf("%p\n", (void *)&lock);
+			fflush(stdout);
+			usleep(200000);
+		}
+	C
+}
+
+@test "who readied whom, who waited for what, and names" {
+	pairs
+	run "$command" run -p 1 --trace "$work/t" "$work/pairs"
+	[ "$status" -eq 0 ]
+	read_trace "$work/t"
+	[ "${found[arrows]}" -ge 200 ]
+	[ "${found[wait_IO_read]}" -ge 1 ]
+	grep -q '"name":"G [0-9]* left"' "$work/t"
+	grep -q '"name":"G [0-9]* right"' "$work/t"
+	grep -q '"name":"G 1 main"' "$work/t"
+	grep -q '"name":"IO read","cat":"wait","args":{"w":3,"fd":[0-9]*}' "$work/t"
+}
+
+@test "a program that is killed leaves what it did, at whatever moment" {
+	python_threads
+	sed -i 's/range(50)/range(10**9)/' "$work/threads.py"
+	for i in $(seq 12); do
+		HEDDLE_TRACE=$work/k$i LD_PRELOAD=$heddle GOMAXPROCS=2 python3 "$work/threads.py" 3>&- &
+		pid=$!
+		disown
+		until [ -s "$work/k$i" ] && grep -q '"sleep"' "$work/k$i"; do kill -0 "$pid"; done
+		sleep "0.0$((i * 7))"
+		kill -KILL "$pid"
+		while kill -0 "$pid" 2>/dev/null; do sleep 0.01; done
+		read_trace --killed "$work/k$i"
+		[ "${found[runs]}" -ge 10 ]
+	done
+}
+
+@test "one that waits until it is killed: its waits stand in the file while it lives" {
+	fifty_traced() { HEDDLE_TRACE=$work/t fifty; }
+	fifty_traced
+	for ((;;)); do
+		# Its last second or two are not in the file yet.
+		read_trace "$work/t" && [ "${found[open]}" -ge 50 ] && break
+		sleep 0.1
+	done
+	kill -KILL "$pid"
+	while kill -0 "$pid" 2>/dev/null; do sleep 0.01; done
+	read_trace "$work/t"
+	[ "${found[open]}" -ge 50 ]
+}
+
+# Four that give way all the time.
+storm() {
+	build storm <<-'C'
+		#include <pthread.h>
+		#include <sched.h>
+		static void *storm(void *arg)
+		{
+			for (int i = 0; i < 400000; i++)
+				sched_yield();
+			return arg;
+		}
+		int main(void)
+		{
+			pthread_t t[4];
+			for (int i = 0; i < 4; i++)
+				pthread_create(&t[i], NULL, storm, NULL);
+			for (int i = 0; i < 4; i++)
+				pthread_join(t[i], NULL);
+		}
+	C
+}
+
+@test "more than can be written is counted and said, and the rest is true" {
+	storm
+	run "$command" run -p 2 --trace "$work/t" "$work/storm"
+	[ "$status" -eq 0 ]
+	read_trace "$work/t"
+	[ "${found[total_lost]}" -gt 0 ]
+	[ "${found[runs]}" -gt 1000 ]
+}
+
+@test "no descriptor of the program's is taken" {
+	cat >"$work/fds.py" <<-'END'
+		import os, threading, time
+		t = threading.Thread(target=time.sleep, args=(0.3,))
+		t.start()
+		time.sleep(0.2)
+		print(sorted(os.listdir("/proc/self/fd"), key=int), os.open("/dev/null", 0))
+		t.join()
+	END
+	preloaded 2 python3 "$work/fds.py" >"$work/without" 3>&-
+	HEDDLE_TRACE=$work/t preloaded 2 python3 "$work/fds.py" >"$work/with" 3>&-
+	[ -s "$work/t" ]
+	[ -s "$work/with" ]
+	[ "$(cat "$work/with")" = "$(cat "$work/without")" ]
+}
+
+@test "no file is written over, and no link followed" {
+	python_threads
+	echo precious >"$work/t"
+	run "$command" run --trace "$work/t" python3 "$work/threads.py"
+	[ "$status" -eq 2 ]
+	[[ $output == *"is there already"* ]]
+	ln -s "$work/elsewhere" "$work/link"
+	run "$command" run --trace "$work/link" python3 "$work/threads.py"
+	[ "$status" -eq 2 ]
+	# By the variable alone: beside it.
+	HEDDLE_TRACE=$work/link preloaded 2 python3 "$work/threads.py"
+	[ ! -e "$work/elsewhere" ]
+	[ "$(cat "$work/t")" = precious ]
+	read_trace "$work"/link.*
+}
+
+@test "a file that cannot be made or grow is said in a line, and no more" {
+	python_threads
+	HEDDLE_TRACE=$work/nowhere/t run preloaded 2 python3 "$work/threads.py"
+	[ "$status" -eq 0 ]
+	[[ $output == "heddle: trace: $work/nowhere/t: cannot be made: error 2" ]]
+	(
+		ulimit -f 200
+		HEDDLE_TRACE=$work/t preloaded 2 python3 "$work/threads.py" 2>"$work/err"
+	)
+	[[ $(cat "$work/err") == "heddle: trace: $work/t: the trace ends here: error 27" ]]
+	python3 -c 'import json, sys; assert len(json.load(open(sys.argv[1]))) > 100' "$work/t"
+}
+
+@test "a process of the same family has a file of its own; a program that is another's next has what was" {
+	python_threads
+	cat >"$work/family.py" <<-'END'
+		import os, sys, threading
+		def one(): 
+		    t = threading.Thread(target=print); t.start(); t.join()
+		one()
+		child = os.fork()
+		if child == 0:
+		    one()
+		    os._exit(0)
+		os.waitpid(child, 0)
+		print(child, flush=True)
+		os.execv("/bin/true", ["true"])
+	END
+	HEDDLE_TRACE=$work/t run preloaded 2 python3 "$work/family.py"
+	[ "$status" -eq 0 ]
+	child=$(tail -n 1 <<<"$output")
+	read_trace "$work/t.$child"
+	[ "${found[exits]}" -ge 1 ]
+	python3 -c 'import json, sys; print(len(json.load(open(sys.argv[1]))))' "$work/t"
+	grep -q '"end":"exit"' "$work/t"
+}
+
+@test "one with more rights than its user has is not traced" {
+	[ "$(id -u)" -eq 0 ] || skip "it takes root to give rights"
+	mkdir -m 777 "$work/open"
+	printf '%s\n' '#include <pthread.h>' '#include <stdio.h>' '#include <sys/auxv.h>' \
+		'static void *f(void *a) { return a; }' \
+		'int main(void) { pthread_t t; pthread_create(&t, 0, f, 0); pthread_join(t, 0);' \
+		'printf("secure=%lu\n", getauxval(AT_SECURE)); }' >"$work/p.c"
+	# Linked with it, for the loader does not preload into such.
+	cp "$heddle" "$work/open/libheddle.so"
+	gcc -o "$work/open/p" "$work/p.c" -Wl,--no-as-needed "$work/open/libheddle.so" -Wl,-rpath,"$work/open"
+	for dir in "$BATS_RUN_TMPDIR" "$BATS_SUITE_TMPDIR" "$BATS_FILE_TMPDIR" "$work"; do
+		chmod a+x "$dir" "$(dirname "$dir")"
+	done
+	HEDDLE_TRACE=$work/open/before run "$work/open/p"
+	[[ $output == "secure=0" ]]
+	[ -e "$work/open/before" ]
+	chown 65534 "$work/open/p"
+	chmod 4755 "$work/open/p"
+	HEDDLE_TRACE=$work/open/t run "$work/open/p"
+	[[ $output == "secure=1" ]] || skip "$work/open is mounted nosuid"
+	[ ! -e "$work/open/t" ]
+}
+
+# A process that takes a lock and sleeps until it is killed, started as any other.
+busy() {
+	python_threads
+	sed -i 's/range(50)/range(10**9)/; s/^for t in threads: t.join/print("ready", flush=True)\n&/' "$work/threads.py"
+	watched 2 python3 "$work/threads.py"
+}
+
+@test "ctl trace=on and off: as often as one likes, each a file of its own" {
+	busy
+	cd "$work"
+	for round in 1 2 3; do
+		run "$command" ctl "$pid" trace=on
+		[ "$status" -eq 0 ]
+		[ "$output" = "$pid writes $work/heddle-$pid.json until trace=off" ]
+		run "$command" ctl "$pid" "trace=$work/other"
+		[ "$status" -eq 1 ]
+		[[ $output == *"it is traced already"* ]]
+		until grep -q '"runnable"' "heddle-$pid.json"; do :; done
+		run "$command" ctl "$pid" trace=off
+		[ "$status" -eq 0 ]
+		read_trace "heddle-$pid.json"
+		[ "${found[runs]}" -ge 1 ]
+		[ "${found[total_whole]}" -eq 0 ]
+		# It is over: nothing is added.
+		mv "heddle-$pid.json" "t$round"
+		cksum "t$round" >"sum$round"
+	done
+	run "$command" ctl "$pid" trace=off
+	[ "$status" -eq 1 ]
+	[[ $output == *"it is not traced"* ]]
+	cat sum? | diff - <(cksum t1 t2 t3)
+	kill -0 "$pid"
+}
+
+@test "ctl trace=on: who waited before is there, with a name; an idle process obeys, too" {
+	fifty
+	sleep 0.5
+	run "$command" ctl "$pid" "trace=$work/t"
+	[ "$status" -eq 0 ]
+	run "$command" ctl "$pid" trace=off
+	[ "$status" -eq 0 ]
+	read_trace "$work/t"
+	[ "${found[open]}" -ge 51 ]
+	[ "${found[wait_futex]}" -ge 30 ]
+	[ "${found[wait_sleep]}" -ge 20 ]
+	[ "${found[named]}" -ge 1 ]
+}
+
+@test "ctl trace=off ends the trace of a program that was started with one" {
+	python_threads
+	sed -i 's/range(50)/range(10**9)/; s/^for t in threads: t.join/print("ready", flush=True)\n&/' "$work/threads.py"
+	HEDDLE_TRACE=$work/t watched 2 python3 "$work/threads.py"
+	run "$command" ctl "$pid" trace=off
+	[ "$status" -eq 0 ]
+	read_trace --killed "$work/t"
+	[ "${found[total_whole]}" -eq 1 ]
+	cp "$work/t" "$work/before"
+	run "$command" ctl "$pid" "trace=$work/t"
+	[ "$status" -eq 1 ]
+	[[ $output == *"File exists"* ]]
+	cmp "$work/t" "$work/before"
+}
+
+@test "ctl trace: mistakes" {
+	fifty
+	run "$command" ctl "$pid" trace=perhaps
+	[ "$status" -eq 2 ]
+	[[ $output == *"neither on nor off"* ]]
+	run "$command" ctl "$pid" trace=/nowhere/t
+	[ "$status" -eq 1 ]
+	[[ $output == *"No such file"* ]]
+	run "$command" ctl "$pid" trac=on
+	[ "$status" -eq 2 ]
+	[[ $output == *"did you mean trace=on|off|PATH?"* ]]
+}
+
+@test "summarize: its sums are those of the trace, and it says whether the scheduler's agree" {
+	pairs
+	run "$command" run -p 2 --trace "$work/t" "$work/pairs"
+	[ "$status" -eq 0 ]
+	"$command" trace summarize --top 100 "$work/t" >"$work/said"
+	python3 - "$work/t" "$work/said" <<-'END'
+		import collections, json, re, sys
+		states = ["running", "runnable", "lock", "sleep", "IO", "blocked"]
+		by_g, locks, waits, names = collections.defaultdict(collections.Counter), collections.Counter(), [], {}
+		for e in json.load(open(sys.argv[1])):
+		    if e["ph"] == "M" and e["name"] == "thread_name" and e["pid"] == 2:
+		        names[e["args"]["name"]] = e["tid"]
+		    if e["ph"] != "X" or e["pid"] != 2: continue
+		    name = "IO" if e["name"].startswith("IO") else "lock" if e["name"] == "futex" else "blocked" if e["name"] == "call" else e["name"]
+		    by_g[e["tid"]][name] += e["dur"]
+		    if name == "lock": locks[int(e["args"]["on"], 16)] += e["dur"]
+		    if name == "runnable": waits.append(e["dur"])
+		said = open(sys.argv[2]).read()
+		rows = re.findall(r"^  (G \d+(?: \S.*?)?)  +([\d.]+(?: +[\d.]+){5})$", said, re.M)
+		assert len(rows) == len(by_g), (len(rows), len(by_g))
+		for name, row in rows:
+		    for state, ms in zip(states, row.split()):
+		        assert abs(by_g[names[name]][state] / 1000 - float(ms)) < 0.0011, (name, state, ms)
+		longest = [float(w) for w in re.findall(r"^ +([\d.]+)  G \d+ at", said, re.M)]
+		assert len(longest) == min(len(waits), 100)
+		for ms, us in zip(longest, sorted(waits, reverse=True)):
+		    assert abs(ms - us / 1000) < 0.0011, (ms, us)
+		told = [(int(a, 16), float(ms)) for a, ms in re.findall(r"^  (0x\w+) +([\d.]+) ", said, re.M)]
+		assert dict(told).keys() == locks.keys() or len(told) == 100
+		for address, ms in told:
+		    assert abs(locks[address] / 1000 - ms) < 0.0011, (address, ms)
+		assert [ms for _, ms in told] == sorted((ms for _, ms in told), reverse=True)
+		assert "scheduler counted" not in said and "missing" not in said, said
+	END
+	# The lock that the two handed to and fro, or its condition, is among the first.
+	grep -q "^  G [0-9]* left " "$work/said"
+}
+
+@test "summarize: a killed program's trace, and files that are none" {
+	pairs
+	"$command" run -p 1 --trace "$work/t" "$work/pairs"
+	head -c 20000 "$work/t" >"$work/cut"
+	run "$command" trace summarize "$work/cut"
+	[ "$status" -eq 0 ]
+	[[ ${lines[0]} == "The trace has no end"* ]]
+	head -c 100000 /dev/urandom >"$work/noise"
+	run "$command" trace summarize "$work/noise"
+	[ "$status" -eq 1 ]
+	[[ $output == *"no trace of heddle's"* ]]
+	run "$command" trace summarize "$work/nowhere"
+	[ "$status" -eq 1 ]
+	[[ $output == *"No such file"* ]]
+	run "$command" trace summarise "$work/t"
+	[ "$status" -eq 2 ]
+	[[ $output == *"did you mean summarize?"* ]]
+}
+
+@test "summarize: what was lost is said, and that the sums cannot agree" {
+	storm
+	"$command" run -p 2 --trace "$work/t" "$work/storm"
+	run "$command" trace summarize "$work/t"
+	[ "$status" -eq 0 ]
+	[[ $output == *"events are missing"* ]]
+	[[ $output == *"switches"*"the scheduler counted"* ]]
+}
+
+@test "the writer of a trace is nobody who could end a deadlock" {
+	build circle <<-'C'
+		#include <pthread.h>
+		static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+		static void *take(void *arg)
+		{
+			pthread_mutex_lock(&lock);
+			return arg;
+		}
+		int main(void)
+		{
+			pthread_t t;
+			pthread_mutex_lock(&lock);
+			pthread_create(&t, NULL, take, NULL);
+			pthread_join(t, NULL);
+		}
+	C
+	run timeout 20 "$command" run -p 2 --deadlock=abort --trace "$work/t" "$work/circle"
+	[ "$status" -eq 134 ]
+	[[ $output == *"all threads are asleep"* ]]
+	read_trace --killed "$work/t"
+	[ "${found[open]}" -ge 2 ]
+}

@@ -1,0 +1,17 @@
+/* From the rings to the file: what the writer of a trace does each time round. For it alone. */
+#ifndef HEDDLE_DRAIN_H
+#define HEDDLE_DRAIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* drain_begin: makes the file; what is in the rings is of it only if it is the whole of the
+ * process's life. Returns 0 or -errno. drain_round: takes out what is surely in order, or all;
+ * returns how many events, or -errno of the file, which is to be ended then. */
+int drain_begin(const char *path, uint64_t zero, bool whole);
+long drain_round(bool all);
+void drain_end(void);
+bool drain_begun(void);
+void drain_forked(void);
+
+#endif
