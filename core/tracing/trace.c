@@ -183,9 +183,20 @@ void trace_event(struct m *mp, enum tracekind kind, struct g *gp, uint32_t arg)
 static __attribute__((noinline)) void switched(struct m *mp, struct g *from, uint32_t why,
 					       struct g *to)
 {
-	struct ring *r = ring_of(mp);
-	struct traceevent *ev = r ? begin(r) : NULL;
+	uint32_t on = ld_rlx(&tracing);
+	struct traceevent *ev;
+	struct ring *r;
 
+	if (on & TRACING_TIMES) {
+		times_event(mp, TRACE_STOP, from, why);
+		times_event(mp, TRACE_RUN, to, 0);
+	}
+	if (!(on & TRACING_RINGS))
+		return;
+	bump(&from->traceseq);
+	bump(&to->traceseq);
+	r = ring_of(mp);
+	ev = r ? begin(r) : NULL;
 	if (!ev)
 		return;
 	ev->goid = to->goid;
@@ -199,30 +210,20 @@ static __attribute__((noinline)) void switched(struct m *mp, struct g *from, uin
 	end(r);
 }
 
-static __attribute__((noinline)) void switched_timed(struct m *mp, struct g *from, uint32_t why,
-						     struct g *to)
-{
-	times_event(mp, TRACE_STOP, from, why);
-	times_event(mp, TRACE_RUN, to, 0);
-}
-
 /* Who switches more often than can be written finds its ring full nearly each time: that is short,
- * and needs no clock. */
+ * and needs no clock. The number of the one that stops says that it is missing; of the other its
+ * next event does, for one that was not seen to run cannot stop. */
 void trace_switched(struct m *mp, struct g *from, uint32_t why, struct g *to)
 {
-	uint32_t on = ld_rlx(&tracing);
 	struct ring *r = mp->ring;
 
-	if (on & TRACING_TIMES)
-		switched_timed(mp, from, why, to);
-	if (!(on & TRACING_RINGS))
-		return;
-	bump(&from->traceseq);
-	bump(&to->traceseq);
-	if (r && ld_rlx(&r->n) - ld_rlx(&r->taken) >= RING_EVENTS)
+	if (likely(ld_rlx(&tracing) == TRACING_RINGS && r) &&
+	    ld_rlx(&r->n) - ld_rlx(&r->taken) >= RING_EVENTS) {
+		bump(&from->traceseq);
 		bump(&r->lost);
-	else
-		switched(mp, from, why, to);
+		return;
+	}
+	switched(mp, from, why, to);
 }
 
 void trace_named(struct m *mp, struct g *gp, const char name[TRACE_NAME_LEN])

@@ -1,7 +1,7 @@
 /* When a trace begins and ends, and the thread that writes it, for tracer.h. What it writes is
  * drain.c's business. Owns that thread.
  *
- * It takes an eighth of one cpu at most: after a round it rests seven times as long. What comes
+ * It takes a sixteenth of one cpu at most: after a round it rests fifteen times as long. What comes
  * meanwhile and finds its ring full is lost, and counted. */
 #include "tracer.h"
 
@@ -21,7 +21,7 @@ enum {
 	ESRCH_ = 3,
 	PERIOD_NS = 20 * 1000 * 1000, /* between two rounds while something happens */
 	IDLE_NS = 1000 * 1000 * 1000, /* while nothing does: what goes on grows longer */
-	RESTS = 7,
+	RESTS = 15,
 	PATIENCE_NS = 2 * 1000 * 1000 * 1000ll,
 };
 

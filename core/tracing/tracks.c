@@ -289,6 +289,11 @@ static void stops(struct tracefile *f, uint64_t goid, uint32_t seq, const struct
 
 	if (!t)
 		return;
+	/* That it ran is missing. */
+	if (t->state == RUNNABLE || t->state == WAITING) {
+		t->state = NONE;
+		unsure++;
+	}
 	over(f, t, seq, ev->when, why_name(ev->why));
 	if (ev->why == POST_EXIT) {
 		forget(t);

@@ -199,6 +199,21 @@ TEST(what_may_span_lost_events_is_left_out)
 	remove_trace();
 }
 
+/* A switch that is lost counts for the one that stops only. */
+TEST(one_that_was_not_seen_to_run_does_not_stop)
+{
+	begin();
+	happens(4000, TRACE_STOP, 5, 4, PARKS);
+	happens(5000, TRACE_READY, 5, 5, 0);
+	told();
+	happens(9000, TRACE_STOP, 5, 6, PARKS);
+	EXPECT_EQ(strlen(told()), 0);
+	EXPECT_EQ(tracks_unsure(), 1);
+	happens(9500, TRACE_READY, 5, 7, 0);
+	EXPECT(strstr(told(), "\"ts\":8.000,\"dur\":0.500,\"name\":\"sleep\"") != NULL);
+	remove_trace();
+}
+
 TEST(what_goes_on_is_told_each_time)
 {
 	begin();
