@@ -108,6 +108,22 @@ C
 	done
 }
 
+@test "a library behind heddle has its own usleep: it is called, as natively; before heddle it is in nobody's way" {
+	sed 's/^static void \*f.*/#include <unistd.h>\n&/; s/{ return arg; }/{ usleep(1); return arg; }/' "$work/p.c" >"$work/u.c"
+	gcc -pthread "$work/u.c" -o "$work/u"
+	printf '#include <stdio.h>\nint usleep(unsigned us) { puts("own"); return us != 1; }\n' |
+		gcc -shared -fPIC -x c - -o "$work/libown.so"
+	run env LD_PRELOAD="$heddle:$work/libown.so" "$work/u"
+	[ "$status" -eq 0 ]
+	[ "${lines[0]}" = "heddle: runs natively: $work/libown.so has its own usleep, and must be preloaded before heddle" ]
+	[ "${lines[1]}" = own ]
+	[ "${lines[2]}" = 5 ]
+	run env LD_PRELOAD="$work/libown.so:$heddle" "$work/u"
+	[ "$status" -eq 0 ]
+	[ "${lines[0]}" = own ]
+	[ "${lines[1]}" = 5 ]
+}
+
 @test "a program may write over its environment" {
 	cat >"$work/e.c" <<'C'
 #include <pthread.h>

@@ -12,6 +12,7 @@ enum { OBJECTS = 256, HIDDEN = 0x8000, WORD_BITS = 64 };
 /* What of an object the search needs; the table's parts as the format has them. */
 static struct object {
 	uintptr_t base;
+	const char *file;
 	const ElfW(Sym) * symbols;
 	const char *names;
 	const uint16_t *versions;
@@ -20,6 +21,7 @@ static struct object {
 	uint32_t nbuckets, first, nbloom, shift;
 } objects[OBJECTS];
 static int nobjects;
+static int found, libc; /* where the last search ended, and where one for libc does */
 
 static bool describe(struct object *o, const struct link_map *map)
 {
@@ -27,6 +29,7 @@ static bool describe(struct object *o, const struct link_map *map)
 
 	memset(o, 0, sizeof(*o));
 	o->base = map->l_addr;
+	o->file = map->l_name;
 	for (const ElfW(Dyn) *d = map->l_ld; d->d_tag != DT_NULL; d++) {
 		const void *at = (const void *)d->d_un.d_ptr;
 		switch (d->d_tag) {
@@ -93,6 +96,9 @@ bool lookup_begin(void)
 			return false;
 		nobjects += objects[nobjects].nbuckets != 0;
 	}
+	if (!lookup_next("gnu_get_libc_version"))
+		return false;
+	libc = found;
 	return true;
 }
 
@@ -128,10 +134,16 @@ void *lookup_next(const char *name)
 		const ElfW(Sym) *s = find(&objects[k], name, h);
 		if (!s)
 			continue;
+		found = k;
 		/* One that the loader chooses when it is asked. */
 		if (ELF64_ST_TYPE(s->st_info) == STT_GNU_IFUNC)
 			return dlsym(RTLD_NEXT, name);
 		return (void *)(objects[k].base + s->st_value);
 	}
 	return NULL;
+}
+
+const char *lookup_hidden(void)
+{
+	return found != libc ? objects[found].file : NULL;
 }

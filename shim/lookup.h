@@ -12,6 +12,10 @@ bool lookup_begin(void);
  * that has one; or NULL. */
 void *lookup_next(const char *name);
 
+/* lookup_hidden: the file of the object in which lookup_next just found one; NULL if that is the C
+ * library. */
+const char *lookup_hidden(void);
+
 /* lookup_wanted: does some object but libc itself ask for that name? Slower. */
 bool lookup_wanted(const char *name);
 

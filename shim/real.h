@@ -49,4 +49,9 @@ extern struct real real_table __attribute__((visibility("hidden")));
 /* real_resolve: fills the table; false if glibc lacks one that cannot be done without. */
 bool real_resolve(void);
 
+/* real_hidden: of a call that heddle answers itself, instead of passing it on, another object
+ * behind heddle has one, too, which would never be called: the name of one such; *file: whose it
+ * is. NULL: there is none. To be asked after real_resolve. */
+const char *real_hidden(const char **file);
+
 #endif

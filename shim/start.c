@@ -46,6 +46,22 @@ static void run_natively(const char *why, int error)
 	text_write2(&t);
 }
 
+/* Natively it would be called, and so it is. */
+static const char *hides_another(void)
+{
+	static char buf[192];
+	struct text t = TEXT(buf);
+	const char *file, *name = real_hidden(&file);
+
+	if (!name)
+		return NULL;
+	text_put(&t, file);
+	text_put(&t, " has its own ");
+	text_put(&t, name);
+	text_put(&t, ", and must be preloaded before heddle");
+	return buf;
+}
+
 static bool old_glibc(void)
 {
 	int major = atoi(gnu_get_libc_version()), minor = atoi(gnu_get_libc_version() + 2);
@@ -74,6 +90,8 @@ static void boot(void)
 	}
 	if (!why && old_glibc())
 		why = "this glibc is older than 2.34";
+	if (!why)
+		why = hides_another();
 	if (why) {
 		run_natively(why, 0);
 		return;
