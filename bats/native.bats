@@ -61,6 +61,14 @@ S
 	[ "${lines[1]}" = 5 ]
 }
 
+@test "a program that qemu-user runs is left alone" {
+	command -v qemu-x86_64 >/dev/null || skip "without qemu-user"
+	run env GOMAXPROCS=2 qemu-x86_64 -E LD_PRELOAD="$heddle" "$work/p"
+	[ "$status" -eq 0 ]
+	[ "${lines[0]}" = "heddle: runs natively: the kernel has no robust lists, as qemu-user has none" ]
+	[ "${lines[1]}" = 5 ]
+}
+
 @test "a process that Mozilla's sandbox is to confine is left alone, the one that confines it is not" {
 	# As it is put into each of them; the browser's own process loads it with the rest.
 	echo 'int confine;' | gcc -shared -fPIC -x c - -o "$work/libmozsandbox.so"

@@ -6,6 +6,7 @@
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "config.h"
@@ -21,6 +22,7 @@
 #include "runtimes.h"
 #include "signals.h"
 #include "stack.h"
+#include "syscall.h"
 #include "text.h"
 #include "thread.h"
 #include "tls_image.h"
@@ -192,6 +194,16 @@ static void say_nothing(void)
 {
 }
 
+/* qemu-user stands in for the kernel: it has no robust lists, enters handlers with a stack that is
+ * not aligned as compiled code expects (7.2), and frames that go elsewhere are not its custom. */
+static bool kernel_played(void)
+{
+	void *head;
+	size_t len;
+
+	return arch_owncall(SYS_get_robust_list, 0, (long)&head, (long)&len, 0, 0, 0) == -ENOSYS;
+}
+
 bool heddle_start(void)
 {
 	struct core_config c = {
@@ -218,6 +230,10 @@ bool heddle_start(void)
 	if (started)
 		return true;
 	c.rows = thread_rows(&c.nrows);
+	if (kernel_played()) {
+		run_natively("the kernel has no robust lists, as qemu-user has none", 0);
+		return false;
+	}
 	/* It may well end the process for a call of ours that the program itself never makes. */
 	if (state_filtered()) {
 		run_natively("the program filters its system calls", 0);
