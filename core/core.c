@@ -70,8 +70,6 @@ int core_init(const struct core_config *config)
 	report_init(own.schedtrace, own.scheddetail, own.alldead);
 	asleep_init(own.asleep);
 	tracer_init(own.trace, own.name);
-	if (own.times)
-		times_on();
 	r = preempt_init(own.preempt);
 	if (r < 0)
 		return r;
@@ -105,6 +103,9 @@ int core_init(const struct core_config *config)
 	count(ld_rlx(&m0->p), created);
 	trace_new(m0, gp);
 	trace_back(m0, m0->p, gp);
+	/* They count the first G themselves. */
+	if (own.times)
+		times_on();
 	unpin(gp);
 	return 0;
 fail:
