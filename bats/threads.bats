@@ -390,3 +390,34 @@ C
 	[ "$status" -eq 0 ]
 	[ "$output" = 40000 ]
 }
+
+@test "main may come back with its frame pointer and nothing else, as Free Pascal's does" {
+	cat >"$work/halt.c" <<'C'
+#include <pthread.h>
+#include <stdio.h>
+void *back, *frame;
+static void *f(void *arg) { return arg; }
+void body(void)
+{
+	pthread_t t;
+	void *r;
+	pthread_create(&t, 0, f, (void *)5);
+	pthread_join(t, &r);
+	printf("%ld\n", (long)r);
+}
+__asm__(".globl main; .type main, @function; main:\n\t"
+	"movq (%rsp), %rax; movq %rax, back(%rip); movq %rbp, frame(%rip)\n\t"
+	"subq $0x1008, %rsp; call body\n\t"
+	"xorl %ebx, %ebx; xorl %r12d, %r12d; xorl %r13d, %r13d; xorl %r14d, %r14d; xorl %r15d, %r15d\n\t"
+	"movl $7, %eax; movq frame(%rip), %rbp; pushq back(%rip); ret\n\t"
+	".size main, . - main");
+C
+	gcc -O1 -pthread "$work/halt.c" -o "$work/halt"
+	run "$work/halt"
+	[ "$status" -eq 7 ]
+	for p in 1 2 8; do
+		run preloaded $p "$work/halt"
+		[ "$status" -eq 7 ]
+		[ "$output" = 5 ]
+	done
+}

@@ -1,5 +1,6 @@
 /* The base under main: pthread_exit from the program's first thread unwinds to here. */
 #include <stddef.h>
+#include <stdlib.h>
 
 #include "base.h"
 #include "real.h"
@@ -12,14 +13,14 @@ static main_fn *program;
 static int main_on_base(int argc, char **argv, char **envp)
 {
 	__pthread_unwind_buf_t buf;
-	int r;
 
 	if (base_setjmp(&buf, 0) != 0)
 		thread_main_ended();
 	__pthread_register_cancel(&buf);
-	r = program(argc, argv, envp);
-	__pthread_unregister_cancel(&buf);
-	return r;
+	/* As glibc's own caller of main, which never uses its frame again: Free Pascal's main comes
+	 * back with the stack and all registers but the frame pointer as they were where it halted.
+	 * And what exit calls may call pthread_exit. */
+	exit(program(argc, argv, envp));
 }
 
 EXPORT int __libc_start_main(main_fn *fn, int argc, char **argv, void (*init)(void),
