@@ -421,3 +421,26 @@ C
 		[ "$output" = 5 ]
 	done
 }
+
+@test "what runs at exit may end the first thread, and so the process" {
+	build leaves <<'C'
+#include <pthread.h>
+#include <stdlib.h>
+static void *f(void *arg) { return arg; }
+static void leave(void) { pthread_exit(NULL); }
+int main(void)
+{
+	pthread_t t;
+	atexit(leave);
+	pthread_create(&t, NULL, f, NULL);
+	pthread_join(t, NULL);
+	return 5;
+}
+C
+	run "$work/leaves"
+	[ "$status" -eq 0 ]
+	for p in 1 2 8; do
+		run timeout -s KILL 10 env GOMAXPROCS=$p LD_PRELOAD="$heddle" "$work/leaves"
+		[ "$status" -eq 0 ]
+	done
+}
