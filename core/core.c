@@ -89,6 +89,7 @@ int core_init(const struct core_config *config)
 	gp->stack.lo = own.stacklo;
 	gp->stack.hi = own.stackhi;
 	madopt(m0, gp);
+	sched.firstg = gp;
 	sched.foreignmask = gp->sigmask;
 	/* sysmon counts as an M, but as none that could wake a G of itself. */
 	sched.mcount = 2;

@@ -304,6 +304,7 @@ struct sched {
 	ATOMIC(uint32_t) peakgs;
 	uint64_t born; /* nanotime of the start */
 	uint64_t seed;
+	struct g *firstg; /* what core_init made of its caller */
 	uint64_t foreignmask; /* of Gs started by kernel threads that are no Ms */
 	int32_t ncpu;
 	struct stats nopstats; /* of those who hold no P */

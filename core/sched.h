@@ -238,6 +238,11 @@ void pstopped_locked(struct p *pp);
 int procs_init(struct m *mp, int n);
 void procs_undo(struct m *mp);
 
+/* sleeps_open: before mp sleeps. It lets in what the G did that it ran last; if that was nothing,
+ * what the first G does: else no kernel thread might, and the process could not be ended. In
+ * sigmask.c. */
+void sleeps_open(struct m *mp);
+
 /* ---- glist.c: G structs ---- */
 void glist_init(size_t tls);
 struct g *gnew(void);

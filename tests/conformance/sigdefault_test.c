@@ -80,6 +80,30 @@ static void stops_once(int sig, void *(*fn)(void *))
 	EXPECT_EQ(WEXITSTATUS(status), 7);
 }
 
+static void *sleeps_for_ever(void *arg)
+{
+	for (;;)
+		pause();
+	return arg;
+}
+
+TEST(a_process_whose_threads_all_sleep_is_ended_by_SIGTERM)
+{
+	for (int i = 0; i < 10; i++) {
+		int status;
+		pid_t pid = fork();
+		if (pid == 0) {
+			pthread_t t;
+			pthread_create(&t, NULL, sleeps_for_ever, NULL);
+			sleeps_for_ever(NULL);
+		}
+		await_sleep_of(pid, 0);
+		EXPECT_EQ(kill(pid, SIGTERM), 0);
+		EXPECT_EQ(waitpid(pid, &status, 0), pid);
+		EXPECT_EQ(WTERMSIG(status), SIGTERM);
+	}
+}
+
 TEST(a_thread_that_is_sent_SIGSTOP_stops_the_process_once)
 {
 	stops_once(SIGSTOP, computes_until_over);
