@@ -250,17 +250,6 @@ seen() {
 
 # Functions of the program itself, of each thread; libraries wait in their own ways.
 @test "of a python each thread has the stack that gdb finds natively" {
-	cat >"$work/fifty.py" <<-'END'
-		import threading, time
-		gate, lock = threading.Event(), threading.Lock()
-		lock.acquire()
-		def take(): lock.acquire(); lock.release()
-		kinds = [gate.wait] * 10 + [take] * 20 + [lambda: time.sleep(1000)] * 20
-		threads = [threading.Thread(target=k, daemon=True) for k in kinds]
-		for t in threads: t.start()
-		print("ready", flush=True)
-		time.sleep(1000)
-	END
 	cat >"$work/names.py" <<-'END'
 		import gdb
 		class Names(gdb.Command):
@@ -273,12 +262,11 @@ seen() {
 		        print("stack:", *names)
 		Names("names", gdb.COMMAND_STACK)
 	END
-	watched 2 python3 "$work/fifty.py"
-	until_states '"waiting": 51'
+	fifty
 	asked "source $work/names.py" 'g all names' >"$work/log"
 	end_watched
 	grep '^stack:' "$work/log" | sort >"$work/ours"
-	python3 "$work/fifty.py" >"$work/out" 3>&- &
+	python3 -c "$fifty_threads" >"$work/out" 3>&- &
 	pid=$!
 	disown
 	until grep -q ready "$work/out"; do sleep 0.05; done

@@ -35,8 +35,7 @@ end_watched() {
 }
 
 # Fifty threads of three kinds: ten wait for an event, twenty for a lock, twenty sleep.
-fifty() {
-	watched 2 python3 -c '
+fifty_threads='
 import threading, time
 gate, lock = threading.Event(), threading.Lock()
 lock.acquire()
@@ -46,6 +45,8 @@ threads = [threading.Thread(target=k, daemon=True) for k in kinds]
 for t in threads: t.start()
 print("ready", flush=True)
 time.sleep(1000)'
+fifty() {
+	watched 2 python3 -c "$fifty_threads"
 	until_states '"waiting": 51'
 }
 

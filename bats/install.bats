@@ -1,13 +1,14 @@
 #!/usr/bin/env bats
 # What is installed, and what the manual page and the completions know: all that --help says.
 load common
+load terminal
 bats_require_minimum_version 1.5.0
 command=$top/build/heddle
 made=$top/build/packaging
 subcommands=$("$command" --help | sed -n 's/^  \([a-z]*\) .*/\1/p')
 
 teardown() {
-	[ -z "${screen:-}" ] || tmux -L "$screen" kill-server 2>/dev/null || true
+	end_terminal
 	[ -z "${pid:-}" ] || kill -KILL "$pid" 2>/dev/null || true
 }
 
@@ -117,25 +118,9 @@ completed() {
 	end_watched
 }
 
-# in_shell COMMAND...: it runs in a terminal. keys, until_shown TEXT: to it, and what is on it.
-in_shell() {
-	screen=heddle-install-$BATS_TEST_NUMBER-$$
-	tmux -L "$screen" -f /dev/null new-session -d -x 100 -y 30 "$@" 3>&-
-}
-keys() { tmux -L "$screen" send-keys "$@"; }
-shown() { tmux -L "$screen" capture-pane -p; }
-until_shown() {
-	for _ in $(seq 200); do
-		if shown | grep -q -- "$1"; then return 0; fi
-		sleep 0.05
-	done
-	shown
-	return 1
-}
-
 @test "in a terminal: bash" {
 	command -v tmux >/dev/null || skip "no tmux"
-	in_shell env PATH="$top/build:$PATH" PS1='> ' bash --norc
+	in_terminal 100 30 env PATH="$top/build:$PATH" PS1='> ' bash --norc
 	keys ". $made/completion.bash; clear" Enter
 	keys "heddle do" Tab "mktem" Tab Enter
 	until_shown "^> heddle doctor mktemp *$"
@@ -155,7 +140,7 @@ until_shown() {
 	fifty
 	mkdir "$work/functions"
 	cp "$made/completion.zsh" "$work/functions/_heddle"
-	in_shell env PATH="$top/build:$PATH" PS1='> ' HOME="$work" zsh -f
+	in_terminal 100 30 env PATH="$top/build:$PATH" PS1='> ' HOME="$work" zsh -f
 	keys "fpath=($work/functions \$fpath); autoload -U compinit; compinit -u -d $work/dump; unsetopt ALWAYS_LAST_PROMPT; clear" Enter
 	keys "heddle sta" Tab "--j" Tab
 	until_shown "^> heddle stats --json"

@@ -1,29 +1,14 @@
 #!/usr/bin/env bats
 # heddle top, in a terminal and without one; heddle ctl.
 load common
+load terminal
 load inside
 bats_require_minimum_version 1.5.0
 command=$top/build/heddle
 
 teardown() {
-	[ -z "${screen:-}" ] || tmux -L "$screen" kill-server 2>/dev/null || true
+	end_terminal
 	end_watched
-}
-
-# in_screen COLUMNS ROWS: a shell in a terminal of that size. keys, shown: to it, and what is on it.
-in_screen() {
-	screen=heddle-$BATS_TEST_NUMBER-$$
-	tmux -L "$screen" -f /dev/null new-session -d -x "$1" -y "$2" "env PS1='\$ ' bash --norc" 3>&-
-}
-keys() { tmux -L "$screen" send-keys "$@"; }
-shown() { tmux -L "$screen" capture-pane -p; }
-until_shown() {
-	for _ in $(seq 200); do
-		if shown | grep -q -- "$1"; then return 0; fi
-		sleep 0.05
-	done
-	shown
-	return 1
 }
 
 @test "without a terminal one picture is printed, with all threads" {
@@ -44,7 +29,7 @@ until_shown() {
 @test "in a terminal: it fills the screen, sorts, follows its size, and gives it back" {
 	command -v tmux >/dev/null || skip "no tmux"
 	fifty
-	in_screen 90 24
+	in_terminal 90 24 env PS1='$ ' bash --norc
 	keys "echo was here; $command top --delay 300 $pid" Enter
 	until_shown "now by cpu"
 	[ "$(shown | wc -l)" -eq 24 ]
@@ -69,7 +54,7 @@ until_shown() {
 @test "an interrupt gives the terminal back, too; so does the end of the process" {
 	command -v tmux >/dev/null || skip "no tmux"
 	fifty
-	in_screen 90 24
+	in_terminal 90 24 env PS1='$ ' bash --norc
 	keys "$command top --delay 200 $pid; echo status=\$?" Enter
 	until_shown "now by cpu"
 	keys C-c

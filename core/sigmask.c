@@ -105,7 +105,8 @@ void core_sigmark(struct g *gp)
 	struct m *mp;
 
 	st_sc(&gp->sigdue, true);
-	/* If it goes elsewhere meanwhile it sees sigdue there. */
+	/* If it goes elsewhere meanwhile it sees sigdue there, as a rule: there is no barrier, as
+	 * in gnotify, which will follow. */
 	mp = m_of(gp);
 	if (mp)
 		st_rlx(&mp->preemptmissed, true);
