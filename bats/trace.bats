@@ -126,7 +126,7 @@ pairs() {
 		HEDDLE_TRACE=$work/k$i LD_PRELOAD=$heddle GOMAXPROCS=2 python3 "$work/threads.py" 3>&- &
 		pid=$!
 		disown
-		until [ -s "$work/k$i" ] && grep -q '"sleep"' "$work/k$i"; do kill -0 "$pid"; done
+		until [ -s "$work/k$i" ] && [ "$(grep -c '"m":[0-9]*,"end":' "$work/k$i")" -ge 20 ]; do kill -0 "$pid"; done
 		sleep "0.0$((i * 7))"
 		kill -KILL "$pid"
 		while kill -0 "$pid" 2>/dev/null; do sleep 0.01; done
