@@ -128,7 +128,6 @@ teardown() {
 			pthread_create(&t, NULL, locks, argv[1]);
 			pthread_create(&t, NULL, reads, NULL);
 			pthread_create(&t, NULL, gets_, NULL);
-			usleep(300000);
 			puts("ready");
 			fflush(stdout);
 			pthread_join(t, NULL);
@@ -136,6 +135,7 @@ teardown() {
 		}
 	C
 	watched 2 "$work/kinds" "$work/locked"
+	until_states '"waiting": 2, "runnable": 1, "running": 2, "syscall, no P": 1, "running, no P": 1'
 	for i in $(seq 20); do
 		run "$command" dump "$pid"
 		[ "$status" -eq 0 ]
@@ -159,13 +159,13 @@ teardown() {
 		#include <sys/sem.h>
 		#include <sys/syscall.h>
 		#include <unistd.h>
-		static const struct timespec some = { 2, 0 };
+		static const struct timespec some = { 3, 0 };
 		/* Behind everybody's back. */
 		static void *polls(void *arg)
 		{
 			struct epoll_event e;
 			long fd = epoll_create1(0), r;
-			register long timeout __asm__("r10") = 2000;
+			register long timeout __asm__("r10") = 3000;
 			__asm__ volatile("syscall" : "=a"(r) : "a"(SYS_epoll_wait), "D"(fd), "S"(&e), "d"(1),
 				"r"(timeout) : "rcx", "r11", "memory");
 			printf("epoll_wait %ld\n", r);
@@ -196,7 +196,6 @@ teardown() {
 			pthread_create(&t[0], NULL, polls, NULL);
 			pthread_create(&t[1], NULL, awaits, NULL);
 			pthread_create(&t[2], NULL, semaphores, NULL);
-			usleep(300000);
 			puts("ready");
 			fflush(stdout);
 			for (int i = 0; i < 3; i++)
@@ -208,11 +207,14 @@ teardown() {
 	C
 	watched 2 "$work/calls"
 	for i in $(seq 30); do
-		"$command" dump "$pid" >"$work/dump"
+		"$command" dump "$pid" >>"$work/dump"
 		sleep 0.02
 	done
 	grep -q ' polls+0x' "$work/dump"
-	until grep -q over "$work/out"; do sleep 0.05; done
+	until grep -q over "$work/out"; do
+		kill -0 "$pid"
+		sleep 0.05
+	done
 	grep -qx "epoll_wait 0" "$work/out"
 	grep -qx "sigtimedwait -1 Resource temporarily unavailable" "$work/out"
 	grep -qx "semtimedop -1 Resource temporarily unavailable" "$work/out"
@@ -275,7 +277,10 @@ teardown() {
 		>"$work/out" 2>&1 3>&- &
 	pid=$!
 	disown
-	until [ -S "$work/socket" ] && "$command" stats "$pid" >/dev/null 2>&1; do sleep 0.05; done
+	until [ -S "$work/socket" ] && "$command" dump "$pid" 2>/dev/null | grep -q 'bioProcessBackgroundJobs+'; do
+		kill -0 "$pid"
+		sleep 0.05
+	done
 	redis-benchmark -s "$work/socket" -n 100000 -c 20 -t set,get -q >/dev/null 2>&1 3>&- &
 	for i in $(seq 20); do
 		run "$command" dump "$pid"

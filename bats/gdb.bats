@@ -9,7 +9,7 @@ teardown() {
 	end_watched
 }
 
-# kinds: a program with a thread of each kind, ready when it says so; with a second argument it aborts then.
+# kinds: a program with a thread of each kind; with a second argument it aborts when somebody writes there.
 kinds() {
 	build kinds <<-'C'
 		#include <fcntl.h>
@@ -72,15 +72,29 @@ kinds() {
 			pthread_create(&t, NULL, reads, NULL);
 			pthread_create(&t, NULL, sleeps, NULL);
 			pthread_setname_np(t, "sleeper");
-			usleep(300000);
 			puts("ready");
 			fflush(stdout);
-			if (argc > 2)
+			if (argc > 2 && open(argv[2], O_RDONLY) >= 0)
 				abort();
 			pthread_join(t, NULL);
 			return argc;
 		}
 	C
+}
+
+# begin_kinds: it runs, and each thread does what it is there for. abort_kinds: likewise, and it has aborted.
+begin_kinds() {
+	kinds
+	watched 2 "$work/kinds" "$work/locked"
+	until_states '"waiting": 5, "runnable": 1, "running": 2, "syscall, no P": 1'
+}
+abort_kinds() {
+	kinds
+	mkfifo "$work/go"
+	watched 2 "$work/kinds" "$work/locked" "$work/go"
+	until_states '"waiting": 4, "runnable": 1, "running": 2, "syscall, no P": 2'
+	: >"$work/go"
+	while kill -0 "$pid" 2>/dev/null; do sleep 0.05; done
 }
 
 # asked COMMAND...: of gdb with the script, on the process pid; on_core FILE COMMAND...: on a core file.
@@ -123,8 +137,7 @@ seen() {
 }
 
 @test "gdb's own backtrace of each kernel thread ends at its start, without an error" {
-	kinds
-	watched 2 "$work/kinds" "$work/locked"
+	begin_kinds
 	timeout 100 gdb -nx -batch -p "$pid" -ex 'thread apply all bt' >"$work/bt" 2>&1
 	python3 - "$work/bt" <<-'END'
 		import re, sys
@@ -141,8 +154,7 @@ seen() {
 }
 
 @test "info gs and g all bt: each thread with its state and its stack, of a process that runs and one that is stopped" {
-	kinds
-	watched 2 "$work/kinds" "$work/locked"
+	begin_kinds
 	asked 'info gs' 'g all bt' >"$work/gs"
 	seen "$work/gs"
 	kill -STOP "$pid"
@@ -151,8 +163,7 @@ seen() {
 }
 
 @test "g N: any command, in the frames of that thread; then gdb is where it was" {
-	kinds
-	watched 2 "$work/kinds" "$work/locked"
+	begin_kinds
 	asked 'info gs' 'g all bt' >"$work/gs"
 	g=$(awk '/^G / { g = $2 } / waits \(/ { print g }' "$work/gs")
 	asked 'bt' 'echo \n--\n' "g $g frame function waits" 'echo \n--\n' "g $g bt 2" 'echo \n--\n' "g $g bt -2" \
@@ -175,10 +186,8 @@ seen() {
 	pattern=$(cat /proc/sys/kernel/core_pattern)
 	[[ $pattern != *[\|/]* ]] || skip "core files go elsewhere: $pattern"
 	ulimit -c unlimited || skip "no core files here"
-	kinds
 	cd "$work"
-	run preloaded 2 "$work/kinds" "$work/locked" abort
-	[ "$status" -eq 134 ]
+	abort_kinds
 	on_core "$work"/core* bt 'info gs' 'g all bt' >"$work/gs"
 	seen "$work/gs"
 	grep -q '^Program terminated with signal SIGABRT' "$work/gs"
@@ -186,8 +195,7 @@ seen() {
 }
 
 @test "a core file that gdb wrote of a process that goes on: the same" {
-	kinds
-	watched 2 "$work/kinds" "$work/locked"
+	begin_kinds
 	asked "heddle-gcore $work/core" >"$work/log"
 	end_watched
 	on_core "$work/core" 'info gs' 'g all bt' >"$work/gs"
@@ -195,8 +203,7 @@ seen() {
 }
 
 @test "a thread that is being preempted has a backtrace to its start" {
-	kinds
-	watched 2 "$work/kinds" "$work/locked"
+	begin_kinds
 	timeout 100 gdb -nx -batch -p "$pid" -ex 'break preempt.c:handler' -ex continue -ex bt >"$work/bt" 2>&1
 	python3 - "$work/bt" <<-'END'
 		import re, sys
@@ -269,7 +276,10 @@ seen() {
 	python3 -c "$fifty_threads" >"$work/out" 3>&- &
 	pid=$!
 	disown
-	until grep -q ready "$work/out"; do sleep 0.05; done
+	until grep -q ready "$work/out"; do
+		kill -0 "$pid"
+		sleep 0.05
+	done
 	until_asleep
 	asked "source $work/names.py" 'thread apply all names' >"$work/log"
 	grep '^stack:' "$work/log" | sort >"$work/theirs"
@@ -349,8 +359,12 @@ round_program() {
 	grep -q 'write.*"x".* = 1$' "$work/calls"
 	watched 2 "$work/round" 20000000
 	for i in 1 2 3; do
-		timeout -s INT 0.5 strace -f -p "$pid" -o "$work/calls" 2>"$work/said" || true
-		grep -q 'write.*"x"' "$work/calls"
+		: >"$work/calls"
+		strace -f -p "$pid" -o "$work/calls" 2>"$work/said" 3>&- &
+		tracer=$!
+		until grep -q 'write.*"x"' "$work/calls"; do kill -0 "$tracer"; done
+		kill -TERM "$tracer"
+		wait "$tracer" || true
 		grep -q "Process $pid detached" "$work/said"
 		kill -0 "$pid"
 	done
@@ -363,7 +377,7 @@ round_program() {
 	command -v perf >/dev/null || skip "no perf"
 	round_program
 	watched 2 "$work/round" 20000000
-	perf record -q -e cpu-clock -F 500 --call-graph fp -o "$work/perf" -p "$pid" -- sleep 1 2>"$work/said" ||
+	perf record -q -e cpu-clock -F 500 --call-graph fp -o "$work/perf" -p "$pid" -- sleep 3 2>"$work/said" ||
 		skip "perf may not sample here: $(head -n 1 "$work/said")"
 	perf script -i "$work/perf" -F ip,sym,dso 2>/dev/null >"$work/samples"
 	python3 - "$work/samples" <<-'END'

@@ -16,17 +16,24 @@ watched() {
 	done
 }
 
-# until_states TEXT: until its threads are in these states, as in `"waiting": 3`. until_asleep: natively, until none runs.
+# until_states TEXT: until its threads are in these states, in any order, as in `"waiting": 3, "runnable": 1`.
+# until_asleep: natively, until none runs.
 until_states() {
-	until "$command" stats "$pid" --json | grep -q "\"states\": {$1}"; do
+	local wanted
+	wanted=$(sort_states <<<"$1")
+	until [ "$("$command" stats "$pid" --json | sed -n 's/.*"states": {\([^}]*\)}.*/\1/p' | sort_states)" = "$wanted" ]; do
 		kill -0 "$pid"
 		sleep 0.05
 	done
 }
+sort_states() { sed 's/, "/\n"/g' | sort; }
 until_asleep() {
-	while grep -q '^State:.R' "/proc/$pid/task/"*/status; do
-		kill -0 "$pid"
+	local quiet
+	# Three looks in a row: one is not taken at one moment.
+	for ((quiet = 0; quiet < 3; quiet++)); do
 		sleep 0.05
+		kill -0 "$pid"
+		if grep -q '^State:.[RD]' "/proc/$pid/task/"*/status; then quiet=-1; fi
 	done
 }
 
