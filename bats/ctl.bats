@@ -84,11 +84,18 @@ while True: time.sleep(0.01)' "$work/fifo" "$work/go"
 	[ "$status" -eq 0 ]
 	touch "$work/go"
 	# Only where there is a limit can one give way.
-	until grep -q "HEDDLE_MAXTHREADS gives way to" "$work/err"; do sleep 0.01; done
-	[ "$(threads_of "$pid")" -lt 20 ]
+	until grep -q "HEDDLE_MAXTHREADS gives way to" "$work/err"; do
+		kill -0 "$pid"
+		sleep 0.01
+	done
+	# It does so by one each tenth of a second.
+	grep -m 1 "gives way to" "$work/err" | grep -qx ".* gives way to 6"
 	run "$command" ctl "$pid" max-threads=0 procs=3
 	[ "$status" -eq 0 ]
-	until [ "$(threads_of "$pid")" -ge 20 ]; do sleep 0.01; done
+	until [ "$(threads_of "$pid")" -ge 20 ]; do
+		kill -0 "$pid"
+		sleep 0.01
+	done
 	"$command" stats "$pid" --json | grep -q '"procs": 3,'
 }
 

@@ -7,26 +7,17 @@ command=$top/build/heddle
 # Longer than the monitor takes for its two looks.
 patience=4
 
-# reports NAME: the program deadlocks, and its report is in $output.
+# reports NAME: the program deadlocks, and its report is in $output. It is written in pieces; so it ends when it is whole.
 reports() {
-	HEDDLE_DEADLOCK=report preloaded 2 "$work/$1" >"$work/out" 2>"$work/err" 3>&- &
-	pid=$!
-	disown
-	for _ in $(seq 200); do
-		! grep -q '^heddle: .* asleep' "$work/err" || break
-		sleep 0.1
-	done
-	# It is written in pieces; and once.
-	sleep "$patience"
-	kill -KILL "$pid"
-	output=$(cat "$work/err")
+	HEDDLE_DEADLOCK=abort run preloaded 2 timeout 100 "$work/$1"
 	echo "$output"
-	[ "$(grep -c 'heddle: all threads are asleep - deadlock!' "$work/err")" -eq 1 ]
+	[ "$status" -eq 134 ]
+	[ "$(grep -c 'heddle: all threads are asleep - deadlock!' <<<"$output")" -eq 1 ]
 }
 
 # is_silent NAME: the program ends by itself, with 0, without a word of ours.
 is_silent() {
-	HEDDLE_DEADLOCK=abort preloaded 2 timeout 20 "$work/$1" >"$work/out" 2>"$work/err"
+	HEDDLE_DEADLOCK=abort preloaded 2 timeout 100 "$work/$1" >"$work/out" 2>"$work/err"
 	[ ! -s "$work/err" ]
 }
 
@@ -107,12 +98,26 @@ two_mutexes() {
 	grep -A3 '^G 1 main' <<<"$output" | grep -q ' main+0x.* two$'
 }
 
+@test "report says it once, and ends nobody" {
+	two_mutexes
+	HEDDLE_DEADLOCK=report preloaded 2 "$work/two" >"$work/out" 2>"$work/err" 3>&- &
+	pid=$!
+	disown
+	until grep -q '^Deadlock: ' "$work/err"; do
+		kill -0 "$pid"
+		sleep 0.1
+	done
+	sleep "$patience"
+	kill -KILL "$pid"
+	cat "$work/err"
+	[ "$(grep -c 'heddle: all threads are asleep - deadlock!' "$work/err")" -eq 1 ]
+}
+
 @test "abort ends it with SIGABRT, by the variable and by the command" {
 	two_mutexes
-	HEDDLE_DEADLOCK=abort run preloaded 2 timeout 60 "$work/two"
-	[ "$status" -eq 134 ]
+	reports two
 	[[ $output == *"all threads are asleep - deadlock!"*"Deadlock: G "* ]]
-	run timeout 60 "$command" run -p 2 --deadlock=abort "$work/two"
+	run timeout 100 "$command" run -p 2 --deadlock=abort "$work/two"
 	[ "$status" -eq 134 ]
 	[[ $output == *"all threads are asleep - deadlock!"* ]]
 }

@@ -120,16 +120,18 @@ completed() {
 
 @test "in a terminal: bash" {
 	command -v tmux >/dev/null || skip "no tmux"
-	in_terminal 100 30 env PATH="$top/build:$PATH" PS1='> ' bash --norc
-	keys ". $made/completion.bash; clear" Enter
+	echo ". $made/completion.bash; PS1='> '" >"$work/rc"
+	in_terminal 100 30 env PATH="$top/build:$PATH" bash --rcfile "$work/rc"
+	# What comes before a prompt, or while a program runs, is the terminal's to show.
+	until_shown '^> *$'
 	keys "heddle do" Tab "mktem" Tab Enter
 	until_shown "^> heddle doctor mktemp *$"
 	until_shown "runs on heddle"
-	keys "clear" Enter
+	until_shown '^> *$'
 	keys "heddle --deadl" Tab "ab" Tab "printenv HEDDLE_DEADLOCK" Enter
 	until_shown "^> heddle --deadlock=abort printenv"
 	until_shown "^abort"
-	keys "clear" Enter
+	until_shown '^> *$'
 	keys "heddle ctl 1 pr" Tab "4"
 	until_shown "^> heddle ctl 1 procs=4"
 }
@@ -140,27 +142,24 @@ completed() {
 	fifty
 	mkdir "$work/functions"
 	cp "$made/completion.zsh" "$work/functions/_heddle"
-	in_terminal 100 30 env PATH="$top/build:$PATH" PS1='> ' HOME="$work" zsh -f
-	keys "fpath=($work/functions \$fpath); autoload -U compinit; compinit -u -d $work/dump; unsetopt ALWAYS_LAST_PROMPT; clear" Enter
+	echo "fpath=($work/functions \$fpath); autoload -U compinit; compinit -u -d $work/dump; unsetopt ALWAYS_LAST_PROMPT
+		bindkey -e; PS1='> '" >"$work/.zshrc"
+	in_terminal 100 30 env PATH="$top/build:$PATH" HOME="$work" ZDOTDIR="$work" zsh -d
+	until_shown '^> *$'
 	keys "heddle sta" Tab "--j" Tab
 	until_shown "^> heddle stats --json"
 	keys C-u "heddle "
 	until_shown "^> heddle *$"
 	keys C-d
 	until_shown "doctor.*-- Says what works"
-	keys C-u "clear" Enter
-	keys "heddle run --deadlock=" Tab
+	keys C-u C-l "heddle run --deadlock=" Tab
 	until_shown "abort.*report"
-	keys C-u "clear" Enter
-	# A C-d that comes while clear runs is the terminal's.
-	keys "heddle dump ${pid:0:${#pid}-1}"
+	keys C-u C-l "heddle dump ${pid:0:${#pid}-1}"
 	until_shown "^> heddle dump ${pid:0:${#pid}-1} *$"
 	keys C-d
 	until_shown "$pid .*python3"
-	keys C-u "clear" Enter
-	keys "heddle ctl $pid pr" Tab "4"
+	keys C-u C-l "heddle ctl $pid pr" Tab "4"
 	until_shown "^> heddle ctl $pid procs=4"
-	keys C-u "clear" Enter
-	keys "heddle -p 2 seq 1 --he" Tab
+	keys C-u C-l "heddle -p 2 seq 1 --he" Tab
 	until_shown "^> heddle -p 2 seq 1 --he"
 }

@@ -143,7 +143,8 @@ fetch() {
 				bad + e.connect + e.read + e.write + e.status + e.timeout))
 		end
 	LUA
-	BODY=$3 wrk -t 1 -c "$2" -d "$seconds" -s "$work/fetch.lua" "http://127.0.0.1:$1/f" >"$work/load"
+	# Who waits for two seconds has no wrong answer.
+	BODY=$3 wrk --timeout 20s -t 1 -c "$2" -d "$seconds" -s "$work/fetch.lua" "http://127.0.0.1:$1/f" >"$work/load"
 	local wrong
 	read -r _ rate wrong < <(grep ^fetched "$work/load")
 	[ "$wrong" -eq 0 ]
@@ -157,7 +158,7 @@ free_port() {
 
 # await PORT|PATH: until something listens there.
 await() {
-	local tries=200
+	local tries=1200
 	until if [[ $1 == /* ]]; then [ -S "$1" ]; else (: <>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; fi; do
 		((tries-- > 0))
 		sleep 0.05
@@ -237,7 +238,7 @@ cpu_ms() {
 # finish: ends the program under test, if work has not; sets status, 137 if it does not end.
 finish() {
 	[ -n "$pid" ] || return 0
-	(trap - DEBUG; exec {nap}<> <(:); read -r -t 15 -u "$nap" || kill -KILL "$pid") 3>&- >/dev/null 2>&1 &
+	(trap - DEBUG; exec {nap}<> <(:); read -r -t 60 -u "$nap" || kill -KILL "$pid") 3>&- >/dev/null 2>&1 &
 	local guard=$!
 	kill "$pid"
 	status=0

@@ -146,7 +146,7 @@ value=$(printf '%0200d' 7)
 			 nbthread 4
 			defaults
 			 mode http
-			 timeout connect 5s
+			 timeout connect 20s
 			 timeout client 20s
 			 timeout server 20s
 			frontend f

@@ -11,7 +11,7 @@ keys() { tmux -L "$screen" send-keys "$@"; }
 shown() { tmux -L "$screen" capture-pane -p; }
 
 until_shown() {
-	for _ in $(seq 200); do
+	for _ in $(seq 1000); do
 		if shown | grep -q -- "$1"; then return 0; fi
 		sleep 0.05
 	done

@@ -40,7 +40,11 @@ teardown() {
 	keys s
 	until_shown "now by state"
 	tmux -L "$screen" resize-window -x 50 -y 12
-	sleep 1
+	# The last of 12 lines, none longer than 50.
+	for _ in $(seq 1000); do
+		! shown | awk 'length($0) > 50 { wide = 1 } { last = $0 } END { exit wide || NR > 12 || last !~ /now by state/ }' || break
+		sleep 0.05
+	done
 	[ "$(shown | awk '{ if (length($0) > m) m = length($0) } END { print m }')" -le 50 ]
 	shown | tail -n 1 | grep -q "now by state"
 	keys q
@@ -93,13 +97,13 @@ teardown() {
 		{
 			pthread_t t;
 			pthread_create(&t, NULL, burns, "burner");
-			usleep(100000);
 			puts("ready");
 			fflush(stdout);
 			pthread_join(t, NULL);
 		}
 	C
 	watched 2 "$work/burners"
+	until_states '"waiting": 1, "running": 1'
 	run "$command" top --delay 500 "$pid"
 	[ "$status" -eq 0 ]
 	percent=$(awk '$2 == "burner" && $3 == "running" { print $NF }' <<<"$output")
@@ -146,7 +150,7 @@ burn()'
 	kill -CONT "$pid"
 	[ "$status" -eq 1 ]
 	[[ $output == *"is it stopped?"* ]]
-	for _ in $(seq 100); do
+	for _ in $(seq 1000); do
 		if "$command" stats "$pid" --json | grep -q '"procs": 4,'; then return 0; fi
 		sleep 0.05
 	done

@@ -431,7 +431,7 @@ busy() {
 			pthread_join(t, NULL);
 		}
 	C
-	run timeout 20 "$command" run -p 2 --deadlock=abort --trace "$work/t" "$work/circle"
+	run timeout 100 "$command" run -p 2 --deadlock=abort --trace "$work/t" "$work/circle"
 	[ "$status" -eq 134 ]
 	[[ $output == *"all threads are asleep"* ]]
 	read_trace --killed "$work/t"
