@@ -38,7 +38,7 @@ void test_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 	}                                                                                          \
 	static void test_##test_name(void)
 
-#define TEST(test_name) TEST_IN(30, test_name)
+#define TEST(test_name) TEST_IN(60, test_name)
 
 #define EXPECT(cond)                                                                               \
 	do {                                                                                       \

@@ -50,7 +50,7 @@ static void *meets_any(void *arg)
 	return arg;
 }
 
-TEST_IN(5, a_barrier_lets_through_pairs_of_more_threads)
+TEST(a_barrier_lets_through_pairs_of_more_threads)
 {
 	pthread_barrier_init(&barrier, NULL, 2);
 	run(4, meets_any, NULL);

@@ -74,8 +74,9 @@ static void stops_once(int sig, void *(*fn)(void *))
 	EXPECT_EQ(WSTOPSIG(status), sig);
 	EXPECT_EQ(kill(pid, SIGCONT), 0);
 	status = stop_of(pid);
-	EXPECT(WIFCONTINUED(status));
-	status = status_of(pid);
+	/* Of one that has ended before we ask nobody tells that it went on. */
+	if (WIFCONTINUED(status))
+		status = stop_of(pid);
 	EXPECT(WIFEXITED(status));
 	EXPECT_EQ(WEXITSTATUS(status), 7);
 }

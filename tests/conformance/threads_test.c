@@ -197,7 +197,7 @@ TEST(a_join_with_a_deadline_gives_up_and_may_be_tried_again)
 	until = in_ms(CLOCK_MONOTONIC, 20);
 	EXPECT_EQ(pthread_clockjoin_np(t, &r, CLOCK_MONOTONIC, &until), ETIMEDOUT);
 	pthread_mutex_unlock(&held);
-	until = in_ms(CLOCK_MONOTONIC, 5000);
+	until = in_ms(CLOCK_MONOTONIC, SLOW_MS);
 	EXPECT_EQ(pthread_clockjoin_np(t, &r, CLOCK_MONOTONIC, &until), 0);
 	EXPECT_EQ((long)r, 4);
 }
@@ -555,7 +555,7 @@ TEST(the_memory_of_detached_threads_that_ended_serves_the_next)
 		long since = now_ms();
 		/* They may be on their way out still. */
 		while (pthread_create(&t, &attr, does_nothing, NULL) != 0) {
-			EXPECT(now_ms() - since < 5000);
+			EXPECT(now_ms() - since < SLOW_MS);
 			sched_yield();
 		}
 	}
