@@ -90,7 +90,7 @@ TEST(one_whose_time_is_up_leaves_the_count)
 
 	start(2);
 	/* Late enough for both to wait before, on a busy machine too. */
-	d.at = now_ns() + 300 * MS;
+	d.at = now_ns() + 1500 * (uint64_t)MS;
 	w[1].deadline = &d;
 	start_waits(w, 2);
 	ended_are(1);
@@ -128,7 +128,7 @@ static ATOMIC(uint32_t) *names_word(void *arg)
 TEST(the_release_names_a_word_where_one_is_woken)
 {
 	static ATOMIC(uint32_t) state;
-	struct deadline d = { MONO, now_ns() + 5 * MS };
+	struct deadline d = { MONO, 0 };
 
 	start(1);
 	st_sc(&word, 7);
@@ -136,6 +136,7 @@ TEST(the_release_names_a_word_where_one_is_woken)
 	while (ld_sc(&state) != 1)
 		gosched();
 	until_waiting(gp);
+	d.at = now_ns() + 100 * MS;
 	EXPECT_EQ(queue_wait(&queue, &d, names_word, NULL, NULL, NULL), -ETIMEDOUT_);
 	EXPECT_EQ(ld_sc(&state), 2);
 }
@@ -169,7 +170,7 @@ TEST(one_moved_in_time_has_not_timed_out)
 	struct deadline d = { MONO, 0 };
 
 	start(2);
-	d.at = now_ns() + 300 * MS;
+	d.at = now_ns() + 1500 * (uint64_t)MS;
 	w[0].move = w[1].move = true;
 	w[1].deadline = &d;
 	start_waits(w, 2);

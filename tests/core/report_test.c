@@ -143,13 +143,13 @@ TEST(reports_come_by_themselves_even_when_all_is_idle)
 	in = fdopen(fds[0], "r");
 	start_with(2, trace_each_ms);
 	/* Meanwhile every P is idle, for longer than sysmon stays awake without a reason. */
-	sleep_ns(600 * 1000 * 1000);
+	sleep_ns(2000 * 1000 * 1000ull);
 	do {
 		before = ms;
 		ms = next_report(in);
 		EXPECT(ms >= before);
 	} while (ms <= 200);
-	EXPECT(ms < 500);
+	EXPECT(ms < 1900);
 }
 
 /* ---- counters ---- */

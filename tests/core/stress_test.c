@@ -43,7 +43,7 @@ static const char *unrest(void)
 
 static void expect_quiet(void)
 {
-	uint64_t until = now_ns() + 3000 * (uint64_t)MS;
+	uint64_t until = now_ns() + SLOW_NS;
 	const char *why;
 
 	/* The last ones have said that they are done, and may be on their way out; and each time

@@ -165,9 +165,13 @@ static struct group grp;
 static uint64_t epoch;
 
 /* Sleepers on one P, in the order in which they should wake. */
-enum { SLEEPERS = 300, LATE_NS = 2 * SECOND };
+enum { SLEEPERS = 300 };
+
+/* Longer than any machine keeps one from the cpu. */
+static const uint64_t LATE_NS = 20 * (uint64_t)SECOND;
 
 static ATOMIC(bool) awake[SLEEPERS];
+static bool in_turn;
 static ATOMIC(uint32_t) begun, told;
 
 static void sleep_by_rank(void *arg)
@@ -183,8 +187,9 @@ static void sleep_by_rank(void *arg)
 	EXPECT(now_ns() >= at);
 	EXPECT(now_ns() - at < LATE_NS);
 	st_rlx(&awake[rank], true);
-	/* Whoever was due a quarter of a second earlier has been run before. */
-	for (uintptr_t i = 0; i + 250 <= rank; i++)
+	/* Whoever was due a quarter of a second earlier has been run before. On several Ps one may
+	 * be on a kernel thread that has no cpu meanwhile. */
+	for (uintptr_t i = 0; in_turn && i + 250 <= rank; i++)
 		EXPECT(ld_rlx(&awake[i]));
 	group_done(&grp);
 }
@@ -192,6 +197,7 @@ static void sleep_by_rank(void *arg)
 static void many_sleepers(int procs)
 {
 	start(procs);
+	in_turn = procs == 1;
 	grp.left = SLEEPERS;
 	/* Each once, in an order that has nothing to do with the deadlines. */
 	for (uintptr_t i = 0; i < SLEEPERS; i++)
