@@ -98,11 +98,12 @@ static bool in_delicate_call(pid_t pid, pid_t tid, bool announced, struct regs *
 	return true;
 }
 
-/* Waits until it has stopped, which one deep in the kernel may never do. */
+/* Waits until it has stopped, which one deep in the kernel may never do, and one that others keep
+ * from the cpu does late: two seconds and a half. */
 static bool await_stop(struct held *held)
 {
 	static const struct timespec nap = { 0, 200 * 1000 };
-	enum { NAPS = 1000 };
+	enum { NAPS = 10000 };
 	int status;
 
 	for (int i = 0; i < NAPS; i++) {
