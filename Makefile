@@ -106,16 +106,30 @@ $(eval $(call object,$(BUILD)/debug/libheddle.so,debug))
 # ---- tests ----
 # Each part ends with "NAME: N passed, N failed"; tests/sum.sh runs them and adds up.
 
+JOBS := $(shell nproc)
+
 .PHONY: check
 check: deps
+	@$(MAKE) -s -j$(JOBS) tests || true
 	@bash tests/sum.sh "$(MAKE) -s lint" "$(MAKE) -s check-core" \
 		"$(MAKE) -s check-threads" "$(MAKE) -s check-command" "$(MAKE) -s check-bats" \
 		"$(MAKE) -s model"
 
-.PHONY: check-core
-check-core: $(call tests_of,debug) $(call tests_of,release) $(call tests_of,tsan) $(call tests_of,asan)
-	@bash tests/sum.sh $(call tests_of,debug) $(call tests_of,release) $(call tests_of,tsan) \
-		$(call tests_of,asan) tests/core/invariants_test.sh
+# Those that take longest first. Those that measure time are alone with the machine, after the others.
+CORE_TESTS := $(foreach v,tsan asan debug release,$(call tests_of,$(v)))
+ALONE := $(foreach t,sysmon_test preempt_test spin_test netpoll_test,%/$(t))
+CORE_together := $(filter-out $(ALONE),$(CORE_TESTS))
+CORE_alone := $(filter $(ALONE),$(CORE_TESTS))
+.PHONY: check-core core-together core-alone
+check-core: $(CORE_TESTS)
+	@bash tests/sum.sh $(foreach part,together alone,$(if $(CORE_$(part)),"$(MAKE) -s core-$(part)")) \
+		tests/core/invariants_test.sh
+# ThreadSanitizer would let each process sleep for a second at its end.
+core-together core-alone: export TSAN_OPTIONS ?= atexit_sleep_ms=50
+core-together: $(CORE_together)
+	@bash tests/sum.sh -j $(JOBS) $^
+core-alone: $(CORE_alone)
+	@bash tests/sum.sh $^
 
 # Plain programs, which know nothing of heddle: run natively and preloaded.
 CONFORMANCE := $(patsubst tests/conformance/%.c,$(BUILD)/conformance/%,\
@@ -125,9 +139,11 @@ $(BUILD)/conformance/%: tests/conformance/%.c $(wildcard tests/conformance/*.h) 
 	$(Q)$(CC) -std=gnu11 -g -O1 $(WARN) -D_GNU_SOURCE -fexceptions -iquote tests \
 		-o $@ $< tests/test.c -pthread
 
+# make check-threads ONLY=mutex: those programs whose names contain it.
 .PHONY: check-threads
 check-threads: $(BUILD)/libheddle.so $(CONFORMANCE)
-	@bash tests/conformance/run.sh $(BUILD)
+	@bash tests/sum.sh -j $(JOBS) $(foreach p,$(CONFORMANCE),$(if $(or $(if $(ONLY),,all),$(findstring $(ONLY),$(p))),\
+		"bash tests/conformance/run.sh $(BUILD) $(p)"))
 
 # What the heddle command reads of strangers, with AddressSanitizer.
 READERS := $(addprefix shim/command/,digest.c elf.c event.c look.c mem.c modules.c options.c regs.c say.c scene.c symbols.c \
@@ -168,9 +184,17 @@ check-deb:
 check-stranger:
 	@bash tests/stranger.sh $(BUILD) bookworm
 
-.PHONY: check-bats
+# Servers are compared with their native runs, and alone with the machine.
+SERVED := bats/servers.bats
+.PHONY: check-bats bats-together
 check-bats: all
-	@bash tests/bats.sh bats
+	@bash tests/sum.sh "$(MAKE) -s bats-together" "bash tests/bats.sh $(SERVED)"
+bats-together: all
+	@bash tests/sum.sh -j $(JOBS) $(foreach f,$(filter-out $(SERVED),$(wildcard bats/*.bats)),"bash tests/bats.sh $(f)")
+
+# All that the tests need, for make -j.
+.PHONY: tests
+tests: all $(CORE_TESTS) $(CONFORMANCE) $(BUILD)/command/hostile_test
 
 .PHONY: model
 model:

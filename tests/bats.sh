@@ -11,5 +11,5 @@ if [ "$((passed + failed))" -ne "${planned:--1}" ]; then
 	echo "not ok bats: planned ${planned:-nothing}, ran $((passed + failed))"
 	failed=$((failed + 1))
 fi
-echo "bats: $passed passed, $failed failed"
+echo "$*: $passed passed, $failed failed"
 [ "$failed" -eq 0 ]

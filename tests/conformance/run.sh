@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# The conformance tests: the same assertions natively and under the preload.
-# Usage: run.sh BUILD; with $ONLY set, those programs whose names contain it.
+# Conformance tests: the same assertions natively and under the preload.
+# Usage: run.sh BUILD PROGRAM...
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=$1
+shift
 passed=0
 failed=0
 run() { # how command...
@@ -23,14 +24,13 @@ run() { # how command...
 	passed=$((passed + p))
 	failed=$((failed + f))
 }
-for program in "$build"/conformance/*_test; do
+for program; do
 	name=$(basename "$program")
-	[[ $name == *"${ONLY:-}"* ]] || continue
 	run "$name natively" "$program"
 	for procs in 1 2 8; do
 		run "$name at GOMAXPROCS=$procs" env GOMAXPROCS=$procs \
 			LD_PRELOAD="$PWD/$build/libheddle.so" "$program"
 	done
 done
-echo "conformance: $passed passed, $failed failed"
+echo "$name: $passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
