@@ -15,7 +15,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cc=${CC:-gcc}
 bounds=(-DMEMLIM=950)
 depth=100000
-patience=120
+patience=1200
 
 # explore NAME MODEL OPTIMISE DEFINES...: leaves $out/NAME/pan.out.
 explore() {
