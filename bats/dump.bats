@@ -282,6 +282,7 @@ teardown() {
 		sleep 0.05
 	done
 	redis-benchmark -s "$work/socket" -n 100000 -c 20 -t set,get -q >/dev/null 2>&1 3>&- &
+	load=$!
 	for i in $(seq 20); do
 		run "$command" dump "$pid"
 		[ "$status" -eq 0 ]
@@ -289,7 +290,7 @@ teardown() {
 		[[ $output == *"bioProcessBackgroundJobs+"* ]]
 		[[ $output != *"no stack"* ]]
 	done
-	wait
+	wait "$load"
 	run redis-cli -s "$work/socket" ping
 	[ "$output" = PONG ]
 }

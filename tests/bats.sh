@@ -2,6 +2,8 @@
 # Runs the promises of bats/ and closes with their sum.
 set -u
 cd "$(dirname "$0")/.." || exit 1
+# One that waits for what never comes fails, as any other.
+export BATS_TEST_TIMEOUT=${BATS_TEST_TIMEOUT:-900}
 log=$(bats --tap "$@" 2>&1)
 passed=$(grep -cE '^ok [0-9]' <<<"$log")
 failed=$(grep -cE '^not ok [0-9]' <<<"$log")
