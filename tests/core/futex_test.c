@@ -307,7 +307,8 @@ TEST(a_moved_waiter_still_times_out_and_can_be_interrupted)
 
 	start(2);
 	soon.clock = MONO;
-	soon.at = now_ns() + 20 * MS;
+	/* Late enough for both to wait before, on a busy machine too. */
+	soon.at = now_ns() + 1500 * (uint64_t)MS;
 	go_wait(&timed, 0, ALL_BITS, 0);
 	gp = go_wait(&plain, 1, ALL_BITS, 0);
 	EXPECT_EQ(futex_requeue(&word, 0, &word2, FUTEX_ANY, false, 0), 2);
