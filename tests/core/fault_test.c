@@ -497,10 +497,10 @@ TEST(a_wait_that_finds_no_room_for_its_timer_fails)
 	start_with(1, without_sysmon);
 	fill_the_heap();
 	fail_after(FAULT_MMAP, 0);
-	d.at = now_ns() + SECOND;
+	d.at = now_ns() + 1000ull * SECOND;
 	EXPECT_EQ(futex_wait(&other, 0, (uint32_t)FUTEX_ANY, &d, 0), -ENOMEM_);
 	EXPECT_EQ(futex_wake(&other, 1, (uint32_t)FUTEX_ANY, 0), 0);
-	EXPECT_EQ(gosleep(MONO, now_ns() + SECOND), -ENOMEM_);
+	EXPECT_EQ(gosleep(MONO, now_ns() + 1000ull * SECOND), -ENOMEM_);
 	EXPECT_EQ(timers_of(0), HEAP);
 	fail_no_more(FAULT_MMAP);
 	sleep_ns(MS);

@@ -345,7 +345,7 @@ static void *poke(void *arg)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, NULL);
-	while (now_ns() < until) {
+	while (now_ns() < until || ld_rlx(&handled) <= 100) {
 		struct p *pp = sched.allp[0];
 		struct m *mp;
 		preemptone(pp);
@@ -377,7 +377,6 @@ TEST(no_handler_runs_on_the_buffer_of_a_preempted_gs_frame)
 	pthread_detach(t);
 	exitsyscall();
 	group_wait(&grp);
-	EXPECT(ld_rlx(&handled) > 100);
 	EXPECT_EQ(ld_rlx(&wrong), 0);
 }
 
