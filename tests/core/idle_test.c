@@ -177,6 +177,7 @@ TEST(one_who_sleeps_a_second_at_a_time_wakes_nobody_else)
 	EXPECT(ticks_seen > 0);
 	test_say("  %lld switches for each of %lld times that it woke", (long long)n / ticks_seen,
 		 (long long)ticks_seen);
-	/* Its M, sysmon's round, and what they find on the way. */
-	EXPECT(n <= 16 * (long)ticks_seen);
+	/* Its M, sysmon's rounds, of which there are more where others have the cpu, and what they
+	 * find on the way: on a quiet machine five. */
+	EXPECT(n <= 50 * (long)ticks_seen);
 }

@@ -395,14 +395,17 @@ static void sleep_beside_a_hog(void *arg)
 	group_done(&grp);
 }
 
-/* Until one of its sleepers has its timer on the P of the hog, which will not look there. */
+/* Until one of its sleepers has its timer on the P of the hog, which will not look there. One that
+ * is over before it is seen to sleep is no such. */
 static void hog_beside_sleepers(void *arg)
 {
 	(void)arg;
 	do {
 		add_rlx(&sleeping, 1);
 		add_rlx(&grp.left, 1);
-		until_waiting(go(sleep_beside_a_hog, NULL));
+		struct g *gp = go(sleep_beside_a_hog, NULL);
+		while (ld_acq(&gp->status) != GWAITING && ld_rlx(&sleeping) != 0)
+			gosched();
 	} while (!has_timers(&getg()->m->p->timers));
 	while (ld_rlx(&sleeping) != 0)
 		arch_relax();
