@@ -66,7 +66,8 @@ TEST(parks_have_reasons_and_the_most_at_once_is_known)
 	summary_read(&s);
 	EXPECT(s.peakgs >= GS + 1 && s.peakgs < 2 * GS);
 	EXPECT(s.parks[WAIT_FUTEX] >= 3 * GS);
-	EXPECT(s.parks[WAIT_SLEEP] >= 3 * GS);
+	/* One whose time is over before it lies down does not park. */
+	EXPECT(s.parks[WAIT_SLEEP] > 2 * GS);
 	for (uint32_t i = 0; i < TIMES_REASONS; i++)
 		sum += s.parks[i];
 	EXPECT(sum <= s.stats.parks + 2 && sum + 2 >= s.stats.parks);
