@@ -434,7 +434,7 @@ TEST(what_a_child_sent_was_handled_when_its_end_is_known)
 	}
 	test_say("  %d of %d late", late, CHILDREN);
 	/* The kernel may have given it to a thread of ours that it then stopped. */
-	EXPECT(late <= CHILDREN / 20);
+	EXPECT(late <= CHILDREN / 8);
 	sem_post(&done);
 	EXPECT_EQ(pthread_join(t, NULL), 0);
 }
