@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "../core/host.h"
+#include "../core/raw.h"
 #include "gmp.h"
 #include "netpoll.h"
 #include "os.h"
@@ -363,6 +364,148 @@ static void bench_parked(void)
 	group_wait(&grp);
 }
 
+/* Beside a G that computes without pause, on the only P: how late one is that sleeps for a ms, or
+ * waits for a pipe into which a kernel thread of its own writes every few ms; in us. And what that
+ * costs the one who computes: his work for each second of cpu that the process used, as a part of
+ * what it is while he is alone. */
+enum { WAKES = 250 };
+static uint64_t late[WAKES];
+static ATOMIC(uint64_t) due_at, hog_work;
+static ATOMIC(uint32_t) hog_stop, wakes;
+
+static void works(void *arg)
+{
+	(void)arg;
+	while (!ld_rlx(&hog_stop)) {
+		for (int i = 0; i < 1000; i++)
+			__asm__ volatile("");
+		bump(&hog_work);
+	}
+	group_done(&grp);
+}
+
+static void sleeps(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < WAKES; i++) {
+		uint64_t due = now_ns() + 1 * MS;
+		sleep_ns(1 * MS);
+		late[i] = now_ns() - due;
+		raise_by(&wakes, 1);
+	}
+	group_done(&grp);
+}
+
+static void reads(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < WAKES; i++) {
+		read_byte(pipes[0][0]);
+		late[i] = now_ns() - ld_sc(&due_at);
+		raise_by(&wakes, 1);
+	}
+	group_done(&grp);
+}
+
+static void *writes(void *arg)
+{
+	uint64_t seed = test_seed();
+
+	(void)arg;
+	for (uint32_t i = 0; i < WAKES; i++) {
+		usleep(2000 + random_below(&seed, 3000));
+		st_sc(&due_at, now_ns());
+		EXPECT_EQ(raw_write(pipes[0][1], "x", 1), 1);
+		wait_raised(&wakes, i + 1);
+	}
+	return NULL;
+}
+
+/* On one P; the caller is a third who waits. Ends when the waiter does. */
+static void beside_hog(void (*waiter)(void *))
+{
+	grp.left = 2;
+	go(works, NULL);
+	go(waiter, NULL);
+	wait_raised(&wakes, WAKES);
+	st_sc(&hog_stop, 1);
+	group_wait(&grp);
+}
+
+static void begin_pipe(void)
+{
+	raw_pipe(pipes[0], RAW_NONBLOCK);
+	watcher(writes, NULL);
+}
+
+static void put_late(int percent)
+{
+	sort_ns(late, WAKES);
+	result = (double)late[WAKES * percent / 100] / US;
+}
+
+static void bench_sleeper(void)
+{
+	beside_hog(sleeps);
+	put_late(50);
+}
+
+static void bench_sleeper_p99(void)
+{
+	beside_hog(sleeps);
+	put_late(99);
+}
+
+static void bench_reader(void)
+{
+	begin_pipe();
+	beside_hog(reads);
+	put_late(50);
+}
+
+static void bench_reader_p99(void)
+{
+	begin_pipe();
+	beside_hog(reads);
+	put_late(99);
+}
+
+static double cpu_ns(void)
+{
+	return (double)os_clock(2 /* CLOCK_PROCESS_CPUTIME_ID */);
+}
+
+/* The hog's work for a ns of cpu, while fn, if there is one, runs. */
+static double work_beside(void (*fn)(void))
+{
+	double cpu = cpu_ns(), work = (double)ld_rlx(&hog_work);
+
+	if (fn)
+		fn();
+	else
+		sleep_ns(500 * (uint64_t)MS);
+	return ((double)ld_rlx(&hog_work) - work) / (cpu_ns() - cpu);
+}
+
+static void wakes_pass(void)
+{
+	wait_raised(&wakes, WAKES);
+}
+
+static void bench_hog_beside_reader(void)
+{
+	double alone;
+
+	grp.left = 2;
+	go(works, NULL);
+	alone = work_beside(NULL);
+	begin_pipe();
+	go(reads, NULL);
+	result = 100 * work_beside(wakes_pass) / alone;
+	st_sc(&hog_stop, 1);
+	group_wait(&grp);
+}
+
 struct bench {
 	const char *name;
 	void (*fn)(void);
@@ -389,6 +532,11 @@ static const struct bench benches[] = {
 	{ "futex lock, 64 Gs, 2 Ps", bench_lock_contended, 2, ROUNDS, "ns", 0 },
 	{ "pipe round trip, 2 Ps", bench_netpoll, 2, ROUNDS, "ns", 0 },
 	{ "steal latency, 2 Ps", bench_steal, 2, ROUNDS, "ns", 0 },
+	{ "sleeper beside a hog", bench_sleeper, 1, ROUNDS, "us late, median", 1500 },
+	{ "sleeper beside a hog", bench_sleeper_p99, 1, ROUNDS, "us late, p99", 5000 },
+	{ "reader beside a hog", bench_reader, 1, ROUNDS, "us late, median", 1500 },
+	{ "reader beside a hog", bench_reader_p99, 1, ROUNDS, "us late, p99", 5000 },
+	{ "hog beside a reader", bench_hog_beside_reader, 1, ROUNDS, "% of its work alone", 0 },
 	{ "parked G", bench_parked, 1, 1, "bytes", 0 },
 };
 
