@@ -268,6 +268,7 @@ struct sched {
 	ATOMIC(uint64_t) sysmonwake; /* when sysmon will look next */
 	ATOMIC(bool) orphans; /* an idle P may have timers that no M waits for */
 	ATOMIC(bool) sysmonhurry; /* it is to look often again */
+	ATOMIC(bool) unpolled; /* it is to look at the poller, for nobody else does */
 	ATOMIC(int32_t) npursued; /* Gs that sysmon looks after: gpursue */
 	ATOMIC(uint32_t) pursuits; /* how often one became one */
 

@@ -17,7 +17,7 @@ static ATOMIC(int32_t) nwaiters;
 
 bool netpoll_anywaiters(void)
 {
-	return ld_rlx(&nwaiters) > 0;
+	return ld_sc(&nwaiters) > 0;
 }
 
 void pollwait_forked(void)
@@ -178,8 +178,11 @@ static int park_for(struct m *mp, struct g *gp, struct pollwait *w, int n,
 	enum waitresult how;
 	bool armed = false;
 
-	add_rlx(&nwaiters, 1);
+	/* Sequentially consistent: see sysmon_polls. */
+	add_sc(&nwaiters, 1);
 	link_all(gp, w, n, seq);
+	if (ld_rlx(&sched.runqsize) > 0 || !runqempty(ld_rlx(&mp->p)))
+		sysmon_polls();
 	if (wait_result(gp) != WAIT_OVER && deadline) {
 		armed = timer_arm(mp, &gp->timer,
 				  timer_when(&gp->timer, deadline->clock, deadline->at), seq,

@@ -266,13 +266,17 @@ static bool poll_blocking(struct m *mp, struct g **gp, uint64_t until, bool was_
 	pp = pidleget_locked();
 	unlock(&sched.lock);
 	if (!pp) {
-		injectglist(NULL, &list);
-		/* Sysmon left the timers to us. */
+		/* All Ps are busy, perhaps for long: WS_F5. */
+		ready_early(&list);
+		/* Sysmon left the timers to us, and the poller. */
+		st_rlx(&sched.unpolled, true);
 		notewakeup(&sched.sysmonnote);
 		return false;
 	}
 	acquirep(mp, pp);
 	if (list.head) {
+		if (ld_sc(&sched.npidle) == 0)
+			sysmon_polls();
 		struct g *first = list.head;
 		list.head = first->schedlink;
 		list.n--;
@@ -314,6 +318,11 @@ top:
 	}
 	/* 2 */
 	checktimers(mp, pp, &now, &until);
+	/* However much there is to run. */
+	if (unlikely(ld_rlx(&sched.verifydue) != 0)) {
+		st_rlx(&sched.verifydue, 0);
+		netpoll_verify(VERIFY_AT_ONCE);
+	}
 	/* 3; first of all what sysmon stopped a slice for */
 	if (ld_rlx(&pp->urgent) != 0) {
 		add_rlx(&pp->urgent, (uint32_t)-1);
@@ -329,10 +338,6 @@ top:
 	if (ld_rlx(&sched.runqsize) != 0 && (gp = take_global(mp, RUNQ_SIZE / 2)) != NULL)
 		return gp;
 	/* 6 */
-	if (unlikely(ld_rlx(&sched.verifydue) != 0)) {
-		st_rlx(&sched.verifydue, 0);
-		netpoll_verify(VERIFY_AT_ONCE);
-	}
 	if (netpoll_anywaiters() && ld_rlx(&sched.lastpoll) != 0) {
 		struct glist list = netpoll(0);
 		if (list.head) {

@@ -20,8 +20,10 @@ enum {
 	DELAY_WAITS_NS = 3 * 1000 * 1000,
 	IDLE_ROUNDS = 50,
 	POLL_NS = 10 * 1000 * 1000,
-	/* While Gs wait for descriptors and every P is deep in a slice. */
+	/* While Gs wait for descriptors and every P is deep in a slice; and how long sysmon goes on
+	 * looking so often, for who was served is soon back. */
 	POLL_EARLY_NS = 1000 * 1000,
+	POLL_WATCH_NS = 20 * 1000 * 1000,
 	/* A due timer whose P has not looked by then is sysmon's. */
 	TIMER_SLACK_NS = 50 * 1000,
 	DEEP_AFTER_NS = 5 * 1000 * 1000,
@@ -53,9 +55,7 @@ static bool check_pursued(void)
 	return any;
 }
 
-/* Gs that timer or poller made ready while all Ps were deep in their slices: to the head of
- * the global queue, and as many of the oldest slices end. */
-static void ready_early(struct glist *list)
+void ready_early(struct glist *list)
 {
 	int32_t wanted = list->n;
 	struct g *gp = list->head;
@@ -83,33 +83,37 @@ static void ready_early(struct glist *list)
 	wakep_global(NULL);
 }
 
-/* Ends slices for the sake of those at the head of the global queue. True if some of them
- * still wait. */
+/* Ends slices for the sake of those at the head of the global queue. A request may be lost: it
+ * names a slice that ends by itself just then, or finds the G where it must not be stopped. So a P
+ * that owes its next choice is asked again, until it has made it. True if some still wait. */
 static bool serve_early(uint64_t now)
 {
-	int32_t n = ld_acq(&sched.gomaxprocs);
+	int32_t n = ld_acq(&sched.gomaxprocs), early = ld_rlx(&sched.early);
+	bool owed = false;
 
-	if (ld_rlx(&sched.early) <= 0)
+	/* If more came meanwhile, they are in the queue by now. */
+	if (ld_rlx(&sched.runqsize) == 0 && (early <= 0 || cas_rlx(&sched.early, early, 0)))
 		return false;
-	if (ld_rlx(&sched.runqsize) == 0) {
-		st_rlx(&sched.early, 0);
-		return false;
-	}
-	for (int32_t i = 0; i < n && ld_rlx(&sched.early) > 0; i++) {
+	for (int32_t i = 0; i < n; i++) {
 		struct p *pp = sched.allp[i];
 		struct sysmontick *mon = &pp->mon;
-		if (ld_rlx(&pp->status) != PRUNNING || ld_rlx(&pp->urgent) != 0)
+		bool owes = ld_rlx(&pp->urgent) != 0;
+		if ((!owes && ld_rlx(&sched.early) <= 0) || ld_rlx(&pp->status) != PRUNNING)
 			continue;
+		owed |= owes;
 		if (mon->schedtick != ld_rlx(&pp->schedtick) ||
 		    now - mon->schedwhen < CHOOSE_EARLY_NS || spare_blocked(pp))
 			continue;
-		st_rlx(&pp->urgent, 1);
-		add_rlx(&sched.early, -1);
+		if (!owes) {
+			st_rlx(&pp->urgent, 1);
+			add_rlx(&sched.early, -1);
+			owed = true;
+		}
 		/* A signal would break the call of one that sleeps. */
 		if (!retakeblocked(pp))
 			preemptone(pp);
 	}
-	return ld_rlx(&sched.early) > 0;
+	return owed || ld_rlx(&sched.early) > 0;
 }
 
 /* While it holds Gs that are in no heap and in no queue, sysmon counts as one that runs: else
@@ -162,6 +166,31 @@ static void run_late(uint64_t now, bool deep)
 	}
 }
 
+/* Is it for sysmon to look at the poller: does somebody wait, and nobody block there, or lately? */
+static bool polls(uint64_t now)
+{
+	static uint64_t seen;
+
+	if ((netpoll_anywaiters() && ld_sc(&sched.lastpoll) != 0) ||
+	    (ld_rlx(&sched.unpolled) && xchg_acq(&sched.unpolled, false)))
+		seen = now;
+	return now - seen < POLL_WATCH_NS;
+}
+
+/* WS_F5. The caller waits for a descriptor, or may be about to, and others have the P; sysmon may
+ * have seen the poller in good hands and be about to sleep for ten times as long:
+ *   we: wait, or leave the poller        sysmon: says when it will wake
+ *       look when it will wake                   looks whether somebody waits and nobody polls
+ * one of the two sees the other. Once told, sysmon goes on for a while, so this is rare. */
+void sysmon_polls(void)
+{
+	if (ld_sc(&sched.lastpoll) == 0 ||
+	    ld_sc(&sched.sysmonwake) <= nanotime() + POLL_EARLY_NS + TIMER_SLACK_NS)
+		return;
+	st_rlx(&sched.unpolled, true);
+	notewakeup(&sched.sysmonnote);
+}
+
 /* True if every P is busy with a slice that is not fresh. */
 static bool all_deep(uint64_t now)
 {
@@ -193,8 +222,7 @@ static void start_if_forgotten(void)
 }
 
 /* Sleeps until there may be something to do. True if it was the deep sleep. */
-static bool sleep_until_due(uint64_t delay, uint64_t idlesince, bool deep, bool offp,
-			    uint32_t pursuits)
+static bool sleep_until_due(uint64_t delay, uint64_t idlesince, bool offp, uint32_t pursuits)
 {
 	uint64_t now = nanotime(), until = now + delay, next;
 
@@ -236,10 +264,13 @@ static bool sleep_until_due(uint64_t delay, uint64_t idlesince, bool deep, bool 
 			return true;
 		}
 	}
-	if (deep && netpoll_anywaiters() && delay > POLL_EARLY_NS)
-		until = now + POLL_EARLY_NS;
-	/* Published, then looked at: an adder of an earlier timer does the reverse. */
+	/* Published, then looked at: an adder of an earlier timer does the reverse, and so does
+	 * who waits for a descriptor (sysmon_polls). */
 	st_sc(&sched.sysmonwake, until);
+	if (until > now + POLL_EARLY_NS && polls(now)) {
+		until = now + POLL_EARLY_NS;
+		st_sc(&sched.sysmonwake, until);
+	}
 	next = ld_sc(&sched.orphans) ? timers_next() : timers_nextbusy();
 	if (next != 0 && next + TIMER_SLACK_NS < until) {
 		until = next + TIMER_SLACK_NS;
@@ -282,7 +313,7 @@ void sysmon(void)
 		if (delay > longest(waits))
 			delay = longest(waits);
 		slept = sleep_until_due(early && delay > CHOOSE_EARLY_NS ? CHOOSE_EARLY_NS : delay,
-					pursued ? 0 : idlesince, deep, offp, pursuits);
+					pursued ? 0 : idlesince, offp, pursuits);
 		mthread_accept();
 		now = nanotime();
 		if (slept ||

@@ -82,16 +82,26 @@ static void *timed_writer(void *arg)
 	return NULL;
 }
 
-static void served_beside(int procs, int hogs, const char *what)
+/* Computes for 8 ms, sleeps for 2: its P is idle now and then, and an M in the poller. */
+static void burster(void *arg)
 {
+	(void)arg;
+	while (!ld_rlx(&stop)) {
+		burn_ns(8 * MS);
+		sleep_ns(2 * MS);
+	}
+	group_done(&grp);
+}
 
+static void served_beside(int procs, int hogs, void (*fn)(void *), const char *what)
+{
 	raw_pipe(pipe_fd, RAW_NONBLOCK);
 	start(procs);
 	watcher(timed_writer, NULL);
 	grp.left = (uint32_t)hogs + 1;
 	go(timed_reader, NULL);
 	for (int i = 0; i < hogs; i++)
-		go(hog, NULL);
+		go(fn, NULL);
 	wait_raised(&served, ROUNDS);
 	st_rlx(&stop, 1);
 	group_wait(&grp);
@@ -103,7 +113,7 @@ static void served_beside(int procs, int hogs, const char *what)
 TEST(a_reader_is_served_beside_a_hog)
 {
 	if (can_preempt())
-		served_beside(1, 1, "a reader beside a hog is served after");
+		served_beside(1, 1, hog, "a reader beside a hog is served after");
 	else
 		skipped("this build cannot stop a G by signal");
 }
@@ -111,14 +121,22 @@ TEST(a_reader_is_served_beside_a_hog)
 TEST(a_reader_is_served_beside_more_hogs_than_ps)
 {
 	if (can_preempt())
-		served_beside(2, 4, "a reader beside hogs is served after");
+		served_beside(2, 4, hog, "a reader beside hogs is served after");
+	else
+		skipped("this build cannot stop a G by signal");
+}
+
+TEST(a_reader_is_served_beside_bursts)
+{
+	if (can_preempt())
+		served_beside(1, 1, burster, "a reader beside bursts is served after");
 	else
 		skipped("this build cannot stop a G by signal");
 }
 
 TEST(a_reader_is_served_by_an_idle_process)
 {
-	served_beside(2, 0, "a reader in an idle process is served after");
+	served_beside(2, 0, NULL, "a reader in an idle process is served after");
 }
 
 /* ---- the M that blocks in the poller is told of what is due sooner ---- */
