@@ -114,6 +114,11 @@ fail:
 	return r;
 }
 
+void core_keys(void)
+{
+	arch_use_pkru();
+}
+
 bool core_canspin(int i)
 {
 	enum { ACTIVE_SPIN = 4 };

@@ -235,6 +235,10 @@ void gspoil_sig(void);
 int core_procs(void);
 int core_setprocs(int n);
 
+/* core_keys: a protection key is about to be allocated: from here on each G has rights of its own
+ * (PKRU), which a new one takes over from who starts it. Any context. */
+void core_keys(void);
+
 /* ggather: the dead Gs that each P keeps become everyone's, for want of memory for another; stops
  * the world for the while. Context: a G. */
 void ggather(void);

@@ -82,6 +82,15 @@ EXPORT int personality(unsigned long persona)
 	return real_table.personality(persona);
 }
 
+/* Rights are a register's of the cpu, which the kernel keeps for its thread. Nobody need switch it
+ * before there is a key. */
+EXPORT int pkey_alloc(unsigned flags, unsigned rights)
+{
+	if (served())
+		core_keys();
+	return real_table.pkey_alloc(flags, rights);
+}
+
 /* ---- prctl ---- */
 
 /* Many set it in each of their threads, and few make a process then, or filter calls: until one

@@ -351,6 +351,8 @@ EXPORT long syscall(long nr, ...)
 	if (served() && makes_process(nr, a))
 		return answer(make_process(nr, a));
 	/* Also before there is a second thread. */
+	if (nr == SYS_pkey_alloc && served())
+		core_keys();
 	if (!t && served() && number_call(nr, a, &r))
 		return r;
 	if (shares_memory(nr))

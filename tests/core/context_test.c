@@ -208,9 +208,116 @@ TEST(a_switch_keeps_protection_keys_once_they_are_used)
 	}
 }
 
+static uint32_t there_was;
+
+static void takes_turns(void *arg)
+{
+	/* Where a context is going to be saved: what lies there is no PKRU. */
+	volatile uint64_t litter[64];
+
+	(void)arg;
+	for (int i = 0; i < 64; i++)
+		litter[i] = ~(uint64_t)0;
+	(void)litter[0];
+	for (;;) {
+		arch_switch(&there, &here);
+		there_was = pkru();
+	}
+}
+
+TEST(a_context_saved_before_keys_were_used_has_what_all_had_then)
+{
+	uint32_t before;
+
+	if (!bare())
+		return;
+	if (pkey_alloc(0, 0) < 0) {
+		skipped("no protection keys here");
+		return;
+	}
+	before = pkru();
+	for (uintptr_t i = 0; i < STACK / sizeof(uint64_t); i++)
+		((uint64_t *)stack)[i] = ~(uint64_t)0;
+	arch_context_init(&there, (uintptr_t)stack + STACK, takes_turns, NULL);
+	arch_switch(&here, &there);
+	arch_use_pkru();
+	set_pkru(before ^ 0x30);
+	there_was = 0;
+	arch_switch(&here, &there);
+	EXPECT_EQ(pkru(), before ^ 0x30);
+	EXPECT_EQ(there_was, before);
+}
+
 /* ---- on the running core ---- */
 
 static struct group grp;
+
+enum { KEYED = 40 };
+
+static ATOMIC(uint32_t) inherited;
+
+static void starts_as_its_maker(void *arg)
+{
+	add_rlx(&inherited, pkru() == (uintptr_t)arg);
+	group_done(&grp);
+}
+
+/* Rights to no key but the first two bits, so that all that is the program's stays open. */
+static uint32_t rights_of(uintptr_t me)
+{
+	return (uint32_t)(me * 2654435761u) & 0xfffffffcu;
+}
+
+static void keeps_its_rights(void *arg)
+{
+	uintptr_t me = (uintptr_t)arg;
+
+	set_pkru(rights_of(me));
+	for (int i = 0; i < 60; i++) {
+		switch (i % 4) {
+		case 0:
+			gosched();
+			break;
+		case 1:
+			goyield();
+			break;
+		case 2:
+			sleep_ns(100000);
+			break;
+		default:
+			compute(100000); /* Some are stopped in it. */
+		}
+		EXPECT_EQ(pkru(), rights_of(me));
+	}
+	go(starts_as_its_maker, (void *)(uintptr_t)rights_of(me));
+	group_done(&grp);
+}
+
+TEST_IN(60, each_g_has_its_own_protection_keys_and_a_new_one_its_makers)
+{
+	int key;
+	uint32_t own;
+	struct stats sum;
+
+	if (!bare())
+		return;
+	start(4);
+	core_keys();
+	key = pkey_alloc(0, 0);
+	if (key < 0) {
+		skipped("no protection keys here");
+		return;
+	}
+	own = pkru();
+	grp.left = 2 * KEYED;
+	for (uintptr_t i = 0; i < KEYED; i++)
+		go(keeps_its_rights, (void *)i);
+	group_wait(&grp);
+	EXPECT_EQ(pkru(), own);
+	EXPECT_EQ(ld_rlx(&inherited), KEYED);
+	stats_sum(&sum);
+	test_say("  %lld slices ended by signal", (long long)sum.preempts);
+}
 
 static void round_in_own_way(void *arg)
 {

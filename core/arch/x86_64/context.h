@@ -45,7 +45,8 @@ void arch_switch_exit(struct gobuf *from);
  * Returns  its tid, or -errno. */
 long arch_clone_into(const struct gobuf *to, uintptr_t fs, int32_t *tid);
 
-/* arch_use_pkru: from here on contexts carry their PKRU. For the first pkey_alloc. */
+/* arch_use_pkru: from here on contexts carry their PKRU, if the cpu has it; those saved before have
+ * the one that the first caller has now. */
 void arch_use_pkru(void);
 
 /* arch_clone: raw clone of a kernel thread of this process that runs entry(arg) on the

@@ -1,7 +1,9 @@
 /* What the cpu folder does in C: thread blocks, fresh contexts, the FS base on cpus
  * that guard it. The switch itself is switch.S. */
 #include <asm/prctl.h>
+#include <cpuid.h>
 
+#include "atomic.h"
 #include "context.h"
 #include "cpu.h"
 #include "os.h"
@@ -12,8 +14,10 @@ __thread struct g *heddle_g;
 
 bool arch_fsgsbase;
 
-/* Read by switch.S at each switch. */
-uint8_t arch_pkru_used __attribute__((visibility("hidden")));
+/* Read by switch.S: the first at each switch. The second is for contexts that were saved before:
+ * what all threads had then. */
+ATOMIC(uint8_t) arch_pkru_used __attribute__((visibility("hidden")));
+uint32_t arch_pkru_before __attribute__((visibility("hidden")));
 
 void arch_start(void);
 
@@ -62,6 +66,14 @@ uintptr_t arch_tls_init(void *mem, size_t below)
 	return fs;
 }
 
+static uint32_t rdpkru(void)
+{
+	uint32_t pkru, high;
+
+	__asm__ volatile("rdpkru" : "=a"(pkru), "=d"(high) : "c"(0));
+	return pkru;
+}
+
 void arch_context_init(struct gobuf *buf, uintptr_t top, void (*entry)(void *), void *arg)
 {
 	uintptr_t *sp = (uintptr_t *)(top - 16 - 72);
@@ -71,12 +83,7 @@ void arch_context_init(struct gobuf *buf, uintptr_t top, void (*entry)(void *), 
 	__asm__ volatile("stmxcsr %0\n\tfnstcw %1" : "=m"(mxcsr), "=m"(x87));
 	/* The exception flags start lowered. */
 	sp[0] = (uint64_t)x87 << 32 | (mxcsr & ~(uint32_t)0x3f);
-	sp[1] = 0;
-	if (arch_pkru_used) {
-		uint32_t pkru, high;
-		__asm__ volatile("rdpkru" : "=a"(pkru), "=d"(high) : "c"(0));
-		sp[1] = pkru;
-	}
+	sp[1] = ld_rlx(&arch_pkru_used) ? rdpkru() | (uintptr_t)1 << 48 : 0;
 	sp[2] = 0;
 	sp[3] = 0;
 	sp[4] = (uintptr_t)arg;
@@ -89,5 +96,12 @@ void arch_context_init(struct gobuf *buf, uintptr_t top, void (*entry)(void *), 
 
 void arch_use_pkru(void)
 {
-	arch_pkru_used = 1;
+	enum { LEAF = 7, OSPKE = 1 << 4 };
+	uint32_t a, b, c, d;
+
+	if (ld_acq(&arch_pkru_used) || !__get_cpuid_count(LEAF, 0, &a, &b, &c, &d) || !(c & OSPKE))
+		return;
+	arch_pkru_before = rdpkru();
+	/* Release: who sees it finds that value. */
+	st_rel(&arch_pkru_used, 1);
 }

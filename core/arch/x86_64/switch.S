@@ -1,8 +1,9 @@
 /* The context switch, the first frame of a context, and clone. Read context.h first.
  *
  * A saved context, from its stack pointer upwards:
- *   0  mxcsr, x87 control word, x87 exception flags (4 + 2 + 2 bytes)
- *   8  PKRU, or stale
+ *   0  mxcsr, x87 control word (4 + 2 bytes)
+ *   8  PKRU, if the byte at 14 is 1; else it is of before arch_use_pkru
+ *   12 x87 exception flags (2 bytes)
  *   16 r15  24 r14  32 r13  40 r12  48 rbx  56 rbp  64 return address */
 
 	.section heddle_text, "ax", @progbits
@@ -37,13 +38,13 @@ arch_switch:
 	stmxcsr	(%rsp)
 	fnstcw	4(%rsp)
 	andl	$0x7f, %eax
-	movw	%ax, 6(%rsp)
+	movl	%eax, 12(%rsp)
 	cmpb	$0, arch_pkru_used(%rip)
 	jne	.Lsave_pkru
 .Lsaved:
 	movq	%rsp, (%rdi)
 	movq	(%rsi), %rsp
-	cmpw	6(%rsp), %ax
+	cmpw	12(%rsp), %ax
 	jne	.Lload_flags
 .Lflags:
 	/* From here on the frame is the other context's, of the same shape. */
@@ -91,6 +92,7 @@ switch_pkru:
 	xorl	%ecx, %ecx
 	rdpkru
 	movl	%eax, 8(%rsp)
+	movb	$1, 14(%rsp)
 	movl	%r8d, %eax
 	jmp	.Lsaved
 /* The flags differ, which is rare: a sticky one may be raised, and with an unmasked
@@ -99,7 +101,7 @@ switch_pkru:
 	subq	$32, %rsp
 	.cfi_adjust_cfa_offset 32
 	fnstenv	(%rsp)
-	movzwl	38(%rsp), %eax
+	movzwl	44(%rsp), %eax
 	movw	%ax, 4(%rsp)
 	fldenv	(%rsp)
 	addq	$32, %rsp
@@ -110,13 +112,19 @@ switch_pkru:
 arch_switch_landing:
 	fnstsw	%ax
 	andl	$0x7f, %eax
-	cmpw	6(%rsp), %ax
+	cmpw	12(%rsp), %ax
 	jne	.Lload_flags
 	jmp	.Lflags
 .Lload_pkru:
 	xorl	%ecx, %ecx
-	xorl	%edx, %edx
-	movl	8(%rsp), %eax
+	rdpkru
+	movl	%eax, %r8d
+	movl	arch_pkru_before(%rip), %eax
+	cmpb	$0, 14(%rsp)
+	cmovnel	8(%rsp), %eax
+	cmpl	%r8d, %eax
+	je	.Lloaded
+	/* rdpkru has cleared edx, as wrpkru wants it. */
 	wrpkru
 	jmp	.Lloaded
 	.cfi_endproc

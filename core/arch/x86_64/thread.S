@@ -33,12 +33,13 @@ arch_switch_exit:
 	.cfi_adjust_cfa_offset 16
 	stmxcsr	(%rsp)
 	fnstcw	4(%rsp)
-	movw	$0, 6(%rsp)
+	movl	$0, 12(%rsp)
 	cmpb	$0, arch_pkru_used(%rip)
 	je	1f
 	xorl	%ecx, %ecx
 	rdpkru
 	movl	%eax, 8(%rsp)
+	movb	$1, 14(%rsp)
 1:	movq	%rsp, (%rdi)
 	xorl	%edi, %edi
 	movl	$60, %eax
