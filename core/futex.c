@@ -284,13 +284,14 @@ int futex_requeue(ATOMIC(uint32_t) *addr, int nwake, ATOMIC(uint32_t) *addr2, in
 		done = -EAGAIN_;
 		goto out;
 	}
+	/* As in queue_wakeall: a kernel thread that is woken here may look for the others at once.
+	 */
+	add_sc(&to->nwait, 1);
 	done = wake_some_locked(from, (uintptr_t)addr, nwake, ~(uint32_t)0, &list);
 	w = addr == addr2 ? NULL : waitq_first(from, (uintptr_t)addr);
 	for (int moved = 0; w && (nmove < 0 || moved < nmove); moved++, done++) {
 		struct waiter *next = w->next;
 		waitq_remove(from, w);
-		/* Counted there before it is gone here: a waker of either address must not
-		 * read 0 while it is between the two. */
 		add_sc(&to->nwait, 1);
 		w->addr = (uintptr_t)addr2;
 		if (w->gp)
@@ -301,6 +302,7 @@ int futex_requeue(ATOMIC(uint32_t) *addr, int nwake, ATOMIC(uint32_t) *addr2, in
 		add_sc(&from->nwait, (uint32_t)-1);
 		w = next;
 	}
+	add_sc(&to->nwait, (uint32_t)-1);
 out:
 	if (high != low)
 		unlock(&high->lock);

@@ -186,6 +186,10 @@ void queue_wakeall(ATOMIC(uint32_t) *count)
 	w = waitq_first(from, (uintptr_t)count);
 	if (w)
 		then = w->then;
+	/* A kernel thread goes on as soon as it is woken, here, and may look for those who move
+	 * before they have: counted, they are looked for under the lock. */
+	if (to)
+		add_sc(&to->nwait, 1);
 	for (bool woken = false; w;) {
 		struct waiter *next = w->next;
 		if (!woken || !to || w->then != then) {
@@ -207,6 +211,8 @@ void queue_wakeall(ATOMIC(uint32_t) *count)
 		}
 		w = next;
 	}
+	if (to)
+		add_sc(&to->nwait, (uint32_t)-1);
 	if (to && to != from)
 		unlock(&to->lock);
 	unlock(&from->lock);

@@ -62,6 +62,16 @@ void begin(void)
 	model_name(twin, 4, "*twin");
 }
 
+MODEL_UNWATCHED unsigned linked_waiters(void)
+{
+	unsigned n = 0;
+
+	for (int i = 0; i < ntouched; i++)
+		for (const struct waiter *w = touched[i]->root; w; w = w->next)
+			n++;
+	return n;
+}
+
 void no_waiters(void)
 {
 	for (int i = 0; i < ntouched; i++) {

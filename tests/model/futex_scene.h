@@ -20,6 +20,9 @@ extern int written; /* plain, set before each wake: whoever is woken sees it */
 void begin(void);
 void no_waiters(void);
 
+/* linked_waiters: how many stand in a queue, for conditions of model_until. */
+unsigned linked_waiters(void);
+
 /* wait_on: futex_wait while the word is 0; watches the caller's stack frame. */
 int wait_on(ATOMIC(uint32_t) *at, const struct deadline *d, int flags);
 

@@ -241,3 +241,49 @@ TEST(a_requeue_wakes_and_moves_the_oldest)
 	stage_g("requeuer", wake_one_and_move, NULL);
 	model_finally(check_moved);
 }
+
+/* A kernel thread that is woken goes on at once, and may look for the others before they have
+ * moved. */
+static void foreign_passes_on(void *arg)
+{
+	*(int *)arg = wait_on(a, NULL, 0);
+	count_of[1] = futex_wake(b, 1, (uint32_t)FUTEX_ANY, 0);
+}
+
+static void requeue_behind_foreign(void *arg)
+{
+	(void)arg;
+	/* The kernel thread came first, for the other waited until it was there. */
+	model_until(stage_parked, &actors[0].g, "the g waits behind the foreign thread");
+	count_of[0] = futex_requeue(a, 1, b, 1, true, 0);
+}
+
+MODEL_UNWATCHED static bool one_waits(const void *arg)
+{
+	(void)arg;
+	return linked_waiters() == 1;
+}
+
+static void wait_behind_foreign(void *arg)
+{
+	model_until(one_waits, NULL, "the foreign thread waits");
+	*(int *)arg = wait_on(a, NULL, 0);
+}
+
+static void check_passed_on(void)
+{
+	no_waiters();
+	EXPECT_EQ(count_of[0], 2);
+	EXPECT_EQ(count_of[1], 1);
+	EXPECT(result[0] == 0 && result[1] == 0);
+}
+
+TEST(a_foreign_thread_that_was_woken_finds_who_was_moved)
+{
+	begin();
+	written = 1;
+	stage_g("waiter", wait_behind_foreign, &result[0]);
+	stage_foreign("foreign", foreign_passes_on, &result[1]);
+	stage_g("requeuer", requeue_behind_foreign, NULL);
+	model_finally(check_passed_on);
+}

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Explores runq.c and futex.c: all scenarios on the sources as they are, then each mistake of
+# Explores runq.c, futex.c, queue.c and pollwait.c: all scenarios on the sources as they are, then each mistake of
 # mutants.def, which its scenario must catch. Usage: run.sh OUTDIR. Closes with the sum.
 set -u
 export LC_ALL=C
@@ -19,16 +19,18 @@ export watched="$base $twins -O1 -fsanitize=thread"
 export engine="memory steps sc race threads explore trace main switch cpu"
 export runq_model="runqempty_model runq_scene stage runq globq"
 export futex_model="requeue_model futex_scene stage futex waitq sleep" litmus_model=""
+export queue_model="futex_scene stage queue futex waitq sleep"
 
 # Objects: what is built, and how.
 plan() {
 	for f in memory steps sc race threads explore trace main stage; do
 		echo "$out/$f.o tests/model/$f.c $base $warnings $twins -O3"
 	done
-	for f in litmus_model runq_model runqempty_model runq_scene futex_model requeue_model futex_scene; do
+	for f in litmus_model runq_model runqempty_model runq_scene futex_model requeue_model futex_scene \
+		queue_model; do
 		echo "$out/$f.o tests/model/$f.c $watched $warnings"
 	done
-	for f in runq globq futex waitq sleep; do
+	for f in runq globq futex queue waitq sleep; do
 		echo "$out/$f.o core/$f.c $watched $warnings"
 	done
 	echo "$out/cpu.o core/arch/$ARCH/cpu.c $base $warnings -O2 -iquote core -iquote core/arch/$ARCH"
@@ -88,7 +90,7 @@ if ! plan | xargs -P "$jobs" -L 1 bash -c 'compile "$@"' _ ||
 	echo "model: 0 passed, 1 failed"
 	exit 1
 fi
-programs="litmus_model runq_model futex_model"
+programs="litmus_model runq_model futex_model queue_model"
 {
 	for p in $programs; do
 		link "$p" "$out/$p" "$out" || echo "not ok $p does not build"

@@ -1,0 +1,489 @@
+/* core/queue.c with core/futex.c and core/waitq.c, every interleaving: waits without a value, as
+ * condition variables have them. A wait is in its queue before the program's lock is let go, so
+ * it may be claimed, and moved to another word, while it is on its way into its park. Read
+ * futex_scene.h first. */
+#include "futex_scene.h"
+
+#include "sleep.h"
+
+/* The queue and the word of the program's lock, on which those move that are not woken: in two
+ * buckets in this order, in the other, or in one. */
+static ATOMIC(uint32_t) *count, *then;
+static ATOMIC(uint32_t) released;
+static int chained[WAITERS];
+
+static void begin_queue(int way)
+{
+	begin();
+	count = way == 1 ? b : a;
+	then = way == 0 ? b : way == 1 ? a : twin;
+	released = 0;
+	for (int i = 0; i < WAITERS; i++)
+		chained[i] = 0;
+	model_name(&released, sizeof(released), "released");
+}
+
+/* ---- what threads do ---- */
+
+static ATOMIC(uint32_t) *let_go(void *arg)
+{
+	(void)arg;
+	add_sc(&released, 1);
+	return NULL;
+}
+
+/* As of a lock on which somebody sleeps: one who was moved there, perhaps. */
+static ATOMIC(uint32_t) *let_go_and_wake(void *arg)
+{
+	(void)arg;
+	add_sc(&released, 1);
+	return then;
+}
+
+__attribute__((noinline)) static int queue_on(const struct deadline *d,
+					      ATOMIC(uint32_t) *(*release)(void *), bool *chain)
+{
+	int r;
+
+	model_frame();
+	r = queue_wait(count, d, release, NULL, chain ? then : NULL, chain);
+	model_frame_over();
+	if (getg())
+		EXPECT(ld_rlx(&getg()->timer.heap) == NULL);
+	if (r == 0)
+		EXPECT_EQ(written, 1);
+	return r;
+}
+
+static void wait_alone(void *arg)
+{
+	*(int *)arg = queue_on(NULL, let_go, NULL);
+}
+
+static void wait_timed(void *arg)
+{
+	*(int *)arg = queue_on(&soon, let_go, NULL);
+}
+
+/* Whoever was moved to the lock, or leaves somebody there, wakes the next when he has it. */
+static void wait_and_pass_on(const struct deadline *d, ATOMIC(uint32_t) *(*release)(void *),
+			     int *to)
+{
+	bool chain = false;
+
+	*to = queue_on(d, release, &chain);
+	chained[to - result] = chain;
+	/* That word is the program's. */
+	EXPECT_EQ(ld_sc(then), 0);
+	if (chain)
+		futex_wake(then, 1, (uint32_t)FUTEX_ANY, 0);
+}
+
+static void wait_or_move(void *arg)
+{
+	wait_and_pass_on(NULL, let_go, arg);
+}
+
+static void wait_or_move_timed(void *arg)
+{
+	wait_and_pass_on(&soon, let_go, arg);
+}
+
+static void wait_tangled(void *arg)
+{
+	wait_and_pass_on(NULL, let_go_and_wake, arg);
+}
+
+MODEL_UNWATCHED static bool all_released(const void *n)
+{
+	return released == *(const uint32_t *)n;
+}
+
+/* Until so many have let go of the lock, when a waker may have it. */
+static void until_released(const int *n)
+{
+	model_until(all_released, n, "the lock is free");
+	EXPECT_EQ(add_sc(&released, 0), *n);
+}
+
+static void wake_released(void *arg)
+{
+	until_released(&one);
+	written = 1;
+	*(int *)arg = queue_wake(count, 1);
+}
+
+static void wake_any(void *arg)
+{
+	written = 1;
+	*(int *)arg = queue_wake(count, 1);
+}
+
+/* ---- one waiter ---- */
+
+static void check_counts(void)
+{
+	no_waiters();
+	EXPECT_EQ(*count, 0);
+}
+
+static void check_woken(void)
+{
+	check_counts();
+	EXPECT_EQ(result[0], 0);
+	EXPECT_EQ(count_of[0], 1);
+}
+
+TEST(a_wake_after_the_release_finds_the_waiter)
+{
+	begin_queue(0);
+	stage_g("waiter", wait_alone, &result[0]);
+	stage_g("waker", wake_released, &count_of[0]);
+	model_finally(check_woken);
+}
+
+TEST(a_wake_after_the_release_finds_a_foreign_waiter)
+{
+	begin_queue(0);
+	stage_foreign("waiter", wait_alone, &result[0]);
+	stage_g("waker", wake_released, &count_of[0]);
+	model_finally(check_woken);
+}
+
+TEST(a_foreign_waker_finds_the_waiter)
+{
+	begin_queue(0);
+	stage_g("waiter", wait_alone, &result[0]);
+	stage_foreign("waker", wake_released, &count_of[0]);
+	model_finally(check_woken);
+}
+
+static void check_timed(void)
+{
+	check_counts();
+	EXPECT(result[0] == 0 || result[0] == -ETIMEDOUT_);
+	EXPECT_EQ(count_of[0], result[0] == 0);
+	model_reach(result[0] == 0 ? 0 : count_of[0] == 0 ? 1 : 2);
+}
+
+TEST(a_wake_or_the_deadline_ends_a_wait)
+{
+	begin_queue(0);
+	stage_g("waiter", wait_timed, &result[0]);
+	stage_g("waker", wake_any, &count_of[0]);
+	model_finally(check_timed);
+	model_must_reach(2);
+}
+
+TEST(a_wake_or_the_deadline_ends_a_foreign_wait)
+{
+	begin_queue(0);
+	stage_foreign("waiter", wait_timed, &result[0]);
+	stage_g("waker", wake_any, &count_of[0]);
+	model_finally(check_timed);
+	model_must_reach(2);
+}
+
+static void check_nomem(void)
+{
+	check_counts();
+	EXPECT(result[0] == -ENOMEM_ || result[0] == 0);
+	EXPECT_EQ(count_of[0], result[0] == 0);
+	model_reach(result[0] == 0);
+}
+
+TEST(a_wait_without_a_timer_to_be_had_ends_once)
+{
+	begin_queue(0);
+	stage_nomem = true;
+	stage_g("waiter", wait_timed, &result[0]);
+	stage_g("waker", wake_any, &count_of[0]);
+	model_finally(check_nomem);
+	model_must_reach(2);
+}
+
+static void interrupt_first(void *arg)
+{
+	(void)arg;
+	count_of[3] = gointerrupt(&actors[0].g);
+}
+
+static void wake_until_one(void *arg)
+{
+	(void)arg;
+	until_released(&one);
+	written = 1;
+	count_of[0] = queue_wake(count, 1);
+}
+
+static void check_interrupted(void)
+{
+	check_counts();
+	EXPECT_EQ(count_of[0], result[0] == 0);
+	EXPECT_EQ(count_of[3], result[0] == -EINTR_);
+	EXPECT(result[0] == 0 || result[0] == -EINTR_);
+	model_reach(result[0] == 0);
+}
+
+TEST(a_signal_or_a_wake_ends_a_wait)
+{
+	begin_queue(0);
+	stage_g("waiter", wait_alone, &result[0]);
+	stage_g("waker", wake_until_one, NULL);
+	stage_g("signaller", interrupt_first, NULL);
+	model_finally(check_interrupted);
+	model_must_reach(2);
+}
+
+/* ---- the release names a word ---- */
+
+static void sleep_for_lock(void *arg)
+{
+	*(int *)arg = futex_wait(then, 0, (uint32_t)FUTEX_ANY, NULL, 0);
+	/* It has the lock, and ends the wait of who let it go. */
+	written = 1;
+	count_of[0] = queue_wake(count, 1);
+}
+
+static void release_to_sleeper(void *arg)
+{
+	model_until(stage_parked, &actors[0].g, "the other sleeps");
+	*(int *)arg = queue_on(NULL, let_go_and_wake, NULL);
+}
+
+static void check_released(void)
+{
+	check_woken();
+	EXPECT_EQ(result[1], 0);
+}
+
+static void released_to(int way)
+{
+	begin_queue(way);
+	stage_g("sleeper", sleep_for_lock, &result[1]);
+	stage_g("waiter", release_to_sleeper, &result[0]);
+	model_finally(check_released);
+}
+
+TEST(the_one_who_waits_for_the_lock_has_it)
+{
+	released_to(0);
+}
+
+TEST(the_one_who_waits_for_the_lock_in_one_bucket_has_it)
+{
+	released_to(2);
+}
+
+TEST(the_one_who_waits_for_the_lock_of_a_foreign_thread_has_it)
+{
+	begin_queue(0);
+	stage_g("sleeper", sleep_for_lock, &result[1]);
+	stage_foreign("waiter", release_to_sleeper, &result[0]);
+	model_finally(check_released);
+}
+
+static void foreign_sleep_for_lock(void *arg)
+{
+	(void)arg;
+	result[1] = futex_wait(then, 0, (uint32_t)FUTEX_ANY, NULL, 0);
+	until_released(&one);
+	written = 1;
+	count_of[0] = queue_wake(count, 1);
+}
+
+static void change_lock_and_release(void *arg)
+{
+	st_rlx(then, 1);
+	*(int *)arg = queue_on(NULL, let_go_and_wake, NULL);
+}
+
+static void check_foreign_released(void)
+{
+	check_woken();
+	EXPECT(result[1] == 0 || result[1] == -EAGAIN_);
+}
+
+TEST(a_g_and_a_foreign_thread_pass_the_lock)
+{
+	begin_queue(0);
+	stage_g("waiter", change_lock_and_release, &result[0]);
+	stage_foreign("sleeper", foreign_sleep_for_lock, NULL);
+	model_finally(check_foreign_released);
+}
+
+/* ---- broadcasts ---- */
+
+static void broadcast_two(void *arg)
+{
+	(void)arg;
+	until_released(&two);
+	written = 1;
+	queue_wakeall(count);
+}
+
+static void check_both(void)
+{
+	check_counts();
+	EXPECT_EQ(*then, 0);
+	EXPECT(result[0] == 0 && result[1] == 0);
+	/* One of them was left at the lock, and both know of it. */
+	EXPECT(chained[0] && chained[1]);
+}
+
+static void broadcast(int way)
+{
+	begin_queue(way);
+	stage_g("waiter1", wait_or_move, &result[0]);
+	stage_g("waiter2", wait_or_move, &result[1]);
+	stage_g("waker", broadcast_two, NULL);
+	model_finally(check_both);
+}
+
+TEST(a_broadcast_wakes_one_and_that_the_other)
+{
+	broadcast(0);
+}
+
+TEST(a_broadcast_downwards_wakes_one_and_that_the_other)
+{
+	broadcast(1);
+}
+
+TEST(a_broadcast_within_a_bucket_wakes_one_and_that_the_other)
+{
+	broadcast(2);
+}
+
+TEST(a_broadcast_reaches_a_g_and_a_foreign_thread)
+{
+	begin_queue(0);
+	stage_g("waiter1", wait_or_move, &result[0]);
+	stage_foreign("waiter2", wait_or_move, &result[1]);
+	stage_foreign("waker", broadcast_two, NULL);
+	model_finally(check_both);
+}
+
+/* Moved to the lock before they are parked, each is woken there by the other's release, or by its
+ * own: whatever happens, all come back. */
+MODEL_UNWATCHED static bool all_wait(const void *n)
+{
+	return linked_waiters() == *(const unsigned *)n;
+}
+
+static void broadcast_waiting(void *arg)
+{
+	model_until(all_wait, arg, "they wait");
+	written = 1;
+	queue_wakeall(count);
+}
+
+static void check_tangled(void)
+{
+	check_counts();
+	for (int i = 0; i < 3; i++)
+		EXPECT(result[i] == 0 && chained[i]);
+	/* One had woken itself, and did not park. */
+	model_reach(stage_nready < 3);
+}
+
+static void tangle(int way)
+{
+	begin_queue(way);
+	stage_g("first", wait_or_move, &result[0]);
+	stage_g("second", wait_tangled, &result[1]);
+	stage_g("third", wait_tangled, &result[2]);
+	stage_g("waker", broadcast_waiting, (void *)(uintptr_t)&three);
+	model_finally(check_tangled);
+	model_must_reach(2);
+}
+
+TEST_BOUND(waits_that_release_each_other_both_end, 3)
+{
+	tangle(0);
+}
+
+TEST_BOUND(waits_that_release_each_other_in_one_bucket_both_end, 3)
+{
+	tangle(2);
+}
+
+/* ---- moved, and then in time or not ---- */
+
+static void check_moved(void)
+{
+	check_counts();
+	EXPECT(result[0] == 0 || result[0] == -ETIMEDOUT_);
+	EXPECT_EQ(result[1], 0);
+	model_reach(result[0] == 0);
+}
+
+static void moved_beside_deadline(int way)
+{
+	begin_queue(way);
+	stage_g("timed", wait_or_move_timed, &result[0]);
+	stage_g("waiter", wait_or_move, &result[1]);
+	stage_g("waker", broadcast_two, NULL);
+	model_finally(check_moved);
+	model_must_reach(2);
+}
+
+TEST_BOUND(a_deadline_beside_a_broadcast_loses_nobody, 3)
+{
+	moved_beside_deadline(0);
+}
+
+TEST_BOUND(a_deadline_beside_a_broadcast_downwards_loses_nobody, 3)
+{
+	moved_beside_deadline(1);
+}
+
+static void wait_second_or_move_timed(void *arg)
+{
+	static const unsigned first = 1;
+
+	model_until(all_wait, &first, "the other waits");
+	wait_and_pass_on(&soon, let_go, arg);
+}
+
+static void check_in_time(void)
+{
+	check_moved();
+	/* Nobody wakes it first, so it was moved; and so was woken, whatever the time. */
+	EXPECT(result[0] == 0 || !chained[0]);
+}
+
+TEST_BOUND(one_who_was_moved_was_woken_in_time, 3)
+{
+	begin_queue(0);
+	stage_g("waiter", wait_or_move, &result[1]);
+	stage_g("timed", wait_second_or_move_timed, &result[0]);
+	stage_g("waker", broadcast_two, NULL);
+	model_finally(check_in_time);
+	model_must_reach(2);
+}
+
+static void wake_and_broadcast(void *arg)
+{
+	until_released(&two);
+	written = 1;
+	*(int *)arg = queue_wake(count, 1);
+	queue_wakeall(count);
+}
+
+static void check_wake_and_broadcast(void)
+{
+	check_counts();
+	EXPECT(result[0] == 0 && result[1] == 0);
+	EXPECT_EQ(count_of[0], 1);
+	EXPECT_EQ(stage_nready, 2);
+}
+
+TEST(a_wake_and_a_broadcast_end_each_wait_once)
+{
+	begin_queue(0);
+	stage_g("waiter1", wait_or_move, &result[0]);
+	stage_g("waiter2", wait_or_move, &result[1]);
+	stage_g("waker", wake_and_broadcast, &count_of[0]);
+	model_finally(check_wake_and_broadcast);
+}
