@@ -1,5 +1,5 @@
 /* Who waits for which descriptors, and how a wait ends: by an event, in time, interrupted, or
- * because the descriptor is forgotten. Next: netpoll.c. */
+ * because the descriptor is forgotten. tests/model explores this very file. Next: netpoll.c. */
 #include "pollwait.h"
 
 #include "poller.h"

@@ -1,7 +1,7 @@
 /* The queues of futex.h: waiting without a value to compare, for condition variables and
  * the like. A wait joins the queue, lets go of the program's lock, and only then parks, so
  * it may be claimed before it is parked; the waker sees to that (await_parked).
- * Next: futexq.h, what this shares with futex.c. */
+ * tests/model explores this very file. Next: futexq.h, what this shares with futex.c. */
 #include "futex.h"
 
 #include "futexq.h"

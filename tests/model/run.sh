@@ -20,6 +20,7 @@ export engine="memory steps sc race threads explore trace main switch cpu"
 export runq_model="runqempty_model runq_scene stage runq globq"
 export futex_model="requeue_model futex_scene stage futex waitq sleep" litmus_model=""
 export queue_model="futex_scene stage queue futex waitq sleep"
+export poll_model="stage pollwait netpoll sleep"
 
 # Objects: what is built, and how.
 plan() {
@@ -27,10 +28,10 @@ plan() {
 		echo "$out/$f.o tests/model/$f.c $base $warnings $twins -O3"
 	done
 	for f in litmus_model runq_model runqempty_model runq_scene futex_model requeue_model futex_scene \
-		queue_model; do
+		queue_model poll_model; do
 		echo "$out/$f.o tests/model/$f.c $watched $warnings"
 	done
-	for f in runq globq futex queue waitq sleep; do
+	for f in runq globq futex queue pollwait netpoll waitq sleep; do
 		echo "$out/$f.o core/$f.c $watched $warnings"
 	done
 	echo "$out/cpu.o core/arch/$ARCH/cpu.c $base $warnings -O2 -iquote core -iquote core/arch/$ARCH"
@@ -90,7 +91,7 @@ if ! plan | xargs -P "$jobs" -L 1 bash -c 'compile "$@"' _ ||
 	echo "model: 0 passed, 1 failed"
 	exit 1
 fi
-programs="litmus_model runq_model futex_model queue_model"
+programs="litmus_model runq_model futex_model queue_model poll_model"
 {
 	for p in $programs; do
 		link "$p" "$out/$p" "$out" || echo "not ok $p does not build"

@@ -451,6 +451,9 @@ int futexsleep(ATOMIC(uint32_t) *at, uint32_t value, int64_t ns)
 
 void futexwakeup(ATOMIC(uint32_t) *at, int n)
 {
+	/* Nobody sleeps yet. */
+	if (!current)
+		return;
 	memory_sync(&kernel, NULL, NULL, "futexwakeup");
 	for (; n > 0; n--) {
 		struct thread *first = NULL;
