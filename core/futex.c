@@ -249,12 +249,14 @@ int futex_wake(ATOMIC(uint32_t) *addr, int n, uint32_t bitset, int flags)
 	struct m *mp;
 	int woken;
 
-	if ((flags & FUTEX_FENCED) && ld_sc(&b->nwait) == 0)
+	if (flags & FUTEX_FENCED) {
+		if (ld_sc(&b->nwait) == 0)
+			return 0;
+		/* A read-modify-write, so that the caller's change of *addr, however it was made,
+		 * comes before this look: see the top. */
+	} else if (add_sc(&b->nwait, 0) == 0) {
 		return 0;
-	/* A read-modify-write, so that the caller's change of *addr, however it was made,
-	 * comes before this look: see the top. */
-	if (add_sc(&b->nwait, 0) == 0)
-		return 0;
+	}
 	self = getg();
 	mp = enter(self);
 	lock(&b->lock);

@@ -22,7 +22,7 @@ enum {
 	FUTEX_ANY = -1, /* as a bitset: all bits; as a count: all waiters */
 	FUTEX_LIFO = 1, /* wait: before the others; for one that waited already */
 	FUTEX_HANDOFF = 2, /* wake: the woken G runs now, in the caller's place */
-	FUTEX_FENCED = 4, /* wake: *addr was changed by a sequentially consistent exchange */
+	FUTEX_FENCED = 4, /* wake: *addr was changed by a sequentially consistent exchange or sum */
 };
 
 /* futex_wait: sleeps while *addr == value until a wake, the deadline or a signal.

@@ -145,7 +145,7 @@ static void sem_down(ATOMIC(uint32_t) *s)
 static void sem_up(ATOMIC(uint32_t) *s)
 {
 	add_sc(s, 1);
-	futex_wake(s, 1, (uint32_t)FUTEX_ANY, 0);
+	futex_wake(s, 1, (uint32_t)FUTEX_ANY, FUTEX_FENCED);
 }
 
 static void sem_pinger(void *arg)

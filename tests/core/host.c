@@ -188,7 +188,7 @@ void start(int procs)
 void group_done(struct group *grp)
 {
 	if (add_sc(&grp->left, (uint32_t)-1) == 1)
-		futex_wake(&grp->left, FUTEX_ANY, (uint32_t)FUTEX_ANY, 0);
+		futex_wake(&grp->left, FUTEX_ANY, (uint32_t)FUTEX_ANY, FUTEX_FENCED);
 }
 
 void group_wait(struct group *grp)

@@ -49,6 +49,22 @@ TEST(no_wakeup_by_a_foreign_thread_is_lost)
 	model_must_reach(2);
 }
 
+static void exchange_and_wake_one(void *arg)
+{
+	written = 1;
+	xchg_sc(a, 1);
+	*(int *)arg = futex_wake(a, 1, (uint32_t)FUTEX_ANY, FUTEX_FENCED);
+}
+
+TEST(no_wakeup_of_a_fenced_change_is_lost)
+{
+	begin();
+	stage_g("waiter", wait_a, &result[0]);
+	stage_g("waker", exchange_and_wake_one, &count_of[0]);
+	model_finally(check_one);
+	model_must_reach(2);
+}
+
 static void wait_for_another_value(void *arg)
 {
 	*(int *)arg = futex_wait(a, 7, (uint32_t)FUTEX_ANY, NULL, 0);
