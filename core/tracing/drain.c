@@ -11,10 +11,13 @@
 /* An event is published that soon after its time was taken, or comes too late. */
 enum { SLACK_NS = 50 * 1000 };
 
+enum { HOPELESS = 8 };
+
 static struct {
 	struct tracefile file;
 	bool whole; /* from the process's start on */
 	uint64_t zero, lost;
+	bool hopeless;
 	struct stats base;
 } drain = { .file = { .fd = -1 } };
 
@@ -131,6 +134,7 @@ static long take(struct ring *active, uint64_t horizon)
 long drain_round(bool all)
 {
 	uint64_t now = nanotime(), horizon = all ? UINT64_MAX : now - SLACK_NS;
+	uint64_t lost = drain.lost;
 	struct ring *active = NULL;
 	int error;
 	long n;
@@ -152,6 +156,7 @@ long drain_round(bool all)
 		return n;
 	for (struct ring *r = trace_rings(); r; r = r->next)
 		put_lost(r, now);
+	drain.hopeless = drain.lost - lost > HOPELESS * (uint64_t)n;
 	tracks_names(&drain.file);
 	error = write_out(all ? nanotime() : horizon, true);
 	return error < 0 ? error : n;
@@ -206,6 +211,11 @@ void drain_end(void)
 bool drain_begun(void)
 {
 	return drain.file.fd >= 0;
+}
+
+bool drain_hopeless(void)
+{
+	return drain.hopeless;
 }
 
 void drain_forked(void)

@@ -14,4 +14,7 @@ void drain_end(void);
 bool drain_begun(void);
 void drain_forked(void);
 
+/* drain_hopeless: in the last round by far the most events were lost. */
+bool drain_hopeless(void);
+
 #endif

@@ -180,8 +180,7 @@ void trace_event(struct m *mp, enum tracekind kind, struct g *gp, uint32_t arg)
 }
 
 /* By far the most frequent: so it is written where it is to be. */
-static __attribute__((noinline)) void switched(struct m *mp, struct g *from, uint32_t why,
-					       struct g *to)
+void trace_switched(struct m *mp, struct g *from, uint32_t why, struct g *to)
 {
 	uint32_t on = ld_rlx(&tracing);
 	struct traceevent *ev;
@@ -208,22 +207,6 @@ static __attribute__((noinline)) void switched(struct m *mp, struct g *from, uin
 	ev->kind = TRACE_SWITCH;
 	ev->why = (uint8_t)why;
 	end(r);
-}
-
-/* Who switches more often than can be written finds its ring full nearly each time: that is short,
- * and needs no clock. The number of the one that stops says that it is missing; of the other its
- * next event does, for one that was not seen to run cannot stop. */
-void trace_switched(struct m *mp, struct g *from, uint32_t why, struct g *to)
-{
-	struct ring *r = mp->ring;
-
-	if (likely(ld_rlx(&tracing) == TRACING_RINGS && r) &&
-	    ld_rlx(&r->n) - ld_rlx(&r->taken) >= RING_EVENTS) {
-		bump(&from->traceseq);
-		bump(&r->lost);
-		return;
-	}
-	switched(mp, from, why, to);
 }
 
 void trace_named(struct m *mp, struct g *gp, const char name[TRACE_NAME_LEN])

@@ -86,18 +86,38 @@ void times_event(struct m *mp, enum tracekind kind, struct g *gp, uint32_t arg);
 			trace_event(__VA_ARGS__);                                                  \
 	} while (0)
 
+/* trace_loses: who has more events than can be written finds its ring full nearly each time: that
+ * is short, and needs no clock. gp is the one whose event it was; its next one's number says that
+ * one is missing. */
+static inline bool trace_loses(struct m *mp, struct g *gp)
+{
+	struct ring *r = mp ? mp->ring : NULL;
+
+	if (!r || ld_rlx(&tracing) != TRACING_RINGS ||
+	    ld_rlx(&r->n) - ld_rlx(&r->taken) < RING_EVENTS)
+		return false;
+	bump(&gp->traceseq);
+	bump(&r->lost);
+	return true;
+}
+
 #define trace_new(mp, gp) trace_if(mp, TRACE_NEW, (gp), 0)
-#define trace_ready(mp, gp) trace_if(mp, TRACE_READY, (gp), 0)
+#define trace_ready(mp, gp)                                                                        \
+	do {                                                                                       \
+		if (__builtin_expect(ld_rlx(&tracing) != 0, false) && !trace_loses((mp), (gp)))    \
+			trace_event((mp), TRACE_READY, (gp), 0);                                   \
+	} while (0)
 #define trace_run(mp, gp) trace_if(mp, TRACE_RUN, (gp), (uint32_t)(mp)->p->id)
 #define trace_stop(mp, gp, kind) trace_if(mp, TRACE_STOP, (gp), TRACE_WHY(kind, gp))
 #define trace_taken(gp, call) trace_if(NULL, TRACE_TAKEN, (gp), (call))
 #define trace_back(mp, pp, gp) trace_if(mp, TRACE_BACK, (gp), (uint32_t)(pp)->id)
 #define trace_steal(mp, gp, victim) trace_if(mp, TRACE_STEAL, (gp), (uint32_t)(victim)->id)
 
-/* trace_switch: from stops and `to` runs in its place: one event for the two. */
+/* trace_switch: from stops and `to` runs in its place: one event for the two. If it is lost, the
+ * next of `to` does not fit: one that was not seen to run cannot stop. */
 #define trace_switch(mp, from, kind, to)                                                           \
 	do {                                                                                       \
-		if (__builtin_expect(ld_rlx(&tracing) != 0, false))                                \
+		if (__builtin_expect(ld_rlx(&tracing) != 0, false) && !trace_loses((mp), (from)))  \
 			trace_switched((mp), (from), TRACE_WHY(kind, from), (to));                 \
 	} while (0)
 
