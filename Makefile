@@ -88,7 +88,7 @@ $(BUILD)/$(1)/tests/bench/%_bench: $(BUILD)/$(1)/tests/bench/%_bench.c.o \
 endef
 $(foreach v,$(VARIANTS),$(eval $(call variant,$(v))))
 
-# The injected object: the core, shim and interpose. Its debug twin is for tests.
+# The injected object: the core, shim and interpose. Its debug twin is for tests, notrace to see what tracing and counters cost.
 $(BUILD)/exports.map: interpose/calls.def interpose/exports.sh
 	@mkdir -p $(@D)
 	$(Q)bash interpose/exports.sh interpose/calls.def >$@
@@ -102,6 +102,7 @@ $(1): $$(patsubst %,$(BUILD)/$(2)/%.o,$(SHIM)) $(BUILD)/$(2)/libcore.a $(BUILD)/
 endef
 $(eval $(call object,$(BUILD)/libheddle.so,release))
 $(eval $(call object,$(BUILD)/debug/libheddle.so,debug))
+$(eval $(call object,$(BUILD)/notrace/libheddle.so,notrace))
 
 # ---- tests ----
 # Each part ends with "NAME: N passed, N failed"; tests/sum.sh runs them and adds up.
@@ -225,7 +226,10 @@ $(BUILD)/bench/echo_go: tests/bench/echo.go
 	@mkdir -p $(@D)
 	$(Q)GO111MODULE=off GOCACHE=$(abspath $(BUILD))/gocache go build -o $@ $<
 
-.PHONY: bench bench-programs bench-core
+# What counters, a trace and an attached top cost; PAIRS=20 WORDS="trace yield-2".
+.PHONY: bench bench-programs bench-core bench-cost
+bench-cost: tools all $(BUILD)/notrace/libheddle.so bench-programs
+	@PAIRS=$(PAIRS) python3 tests/bench/cost.py $(BUILD) $(WORDS)
 bench-programs: $(BENCH)
 bench: tools $(BUILD)/libheddle.so bench-programs $(if $(shell command -v go),$(BUILD)/bench/echo_go)
 	@RUNS=$(RUNS) python3 tests/bench/run.py $(BUILD) $(ROWS)

@@ -58,3 +58,13 @@ assert b["rows"][0]["P=2"]["runs"] == [200.0, 500.0, 800.0]' "$work/bench.json"
 	[ "$status" -eq 1 ]
 	[[ $output == *"no row or program is called no-such-row"* ]]
 }
+
+@test "what it costs to be looked at: a line for each P, and the program goes on" {
+	make -s -C "$top" bench-programs "$top/build/notrace/libheddle.so" BUILD="$top/build"
+	run env PAIRS=1 python3 "$top/tests/bench/cost.py" "$top/build" trace yield-2
+	[ "$status" -eq 0 ]
+	[ "$(grep -cE '^a trace being written +yield-2 +[12] +-?[0-9.]+ \(.*\) +-?[0-9.]+ \(.*\)$' <<<"$output")" -eq 2 ]
+	run python3 "$top/tests/bench/cost.py" "$top/build" tracks
+	[ "$status" -eq 1 ]
+	[[ $output == *"nothing is called tracks"* ]]
+}

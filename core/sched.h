@@ -8,6 +8,7 @@
 
 #include "check.h"
 #include "choose.h"
+#include "counting.h"
 #include "cpu.h"
 #include "gmp.h"
 #include "os.h"
@@ -422,8 +423,5 @@ static inline bool on_g0(const struct g *gp)
 {
 	return gp->isg0;
 }
-
-#define count(pp, name) bump(&(pp)->stats.name)
-#define count_by(pp, name, n) bump_by(&(pp)->stats.name, (n))
 
 #endif
