@@ -180,6 +180,59 @@ storm() {
 	[ "${found[runs]}" -gt 1000 ]
 }
 
+@test "a file has a limit: there the trace ends, whole and true, and the program goes on" {
+	storm
+	run "$command" run -p 2 --trace "$work/t" --trace-limit 1M "$work/storm"
+	[ "$status" -eq 0 ]
+	[[ $output == "heddle: trace: $work/t: the trace ends here, for the file has reached its limit (HEDDLE_TRACE_LIMIT)" ]]
+	[ "$(stat -c %s "$work/t")" -le 1048576 ]
+	[ "$(stat -c %s "$work/t")" -ge 500000 ]
+	read_trace "$work/t"
+	[ "${found[total_cut]}" -eq 1 ]
+	[ "${found[runs]}" -gt 500 ]
+	run "$command" trace summarize "$work/t"
+	[ "$status" -eq 0 ]
+	[[ $output == *"the file had reached its limit"* ]]
+	[[ $output != *"the scheduler counted"* ]]
+	# Of one that ctl begins, too; and then of another.
+	HEDDLE_TRACE_LIMIT=1m watched 2 python3 -c '
+import threading, time
+def work():
+    while True: time.sleep(0.0001)
+for _ in range(4): threading.Thread(target=work, daemon=True).start()
+print("ready", flush=True)
+time.sleep(1000)'
+	for name in one other; do
+		"$command" ctl "$pid" "trace=$work/$name"
+		until grep -q "$work/$name: the trace ends here, for" "$work/err"; do
+			kill -0 "$pid"
+			sleep 0.05
+		done
+		read_trace "$work/$name"
+		[ "${found[total_cut]}" -eq 1 ]
+		[ "$(stat -c %s "$work/$name")" -le 1048576 ]
+	done
+	run "$command" ctl "$pid" trace=off
+	[ "$status" -eq 1 ]
+	[[ $output == *"it is not traced"* ]]
+}
+
+@test "a limit that is none is said" {
+	for bad in 1 many 5X -1 "" 1MM 99999999999G 1048575; do
+		run "$command" run --trace-limit "$bad" true
+		[ "$status" -eq 2 ]
+		[[ $output == *"is no size of 1M or more"* ]]
+		HEDDLE_TRACE_LIMIT=$bad run preloaded 2 /bin/true
+		[ "$status" -eq 0 ]
+		[[ $output == "heddle: HEDDLE_TRACE_LIMIT=$bad is no size of 1M or more"*", ignored" ]]
+	done
+	for good in 0 1M 3g 1024k 1048576; do
+		run "$command" run --trace-limit "$good" true
+		[ "$status" -eq 0 ]
+		[ -z "$output" ]
+	done
+}
+
 @test "no descriptor of the program's is taken" {
 	cat >"$work/fds.py" <<-'END'
 		import os, threading, time
@@ -216,12 +269,12 @@ storm() {
 	python_threads
 	HEDDLE_TRACE=$work/nowhere/t run preloaded 2 python3 "$work/threads.py"
 	[ "$status" -eq 0 ]
-	[[ $output == "heddle: trace: $work/nowhere/t: cannot be made: error 2" ]]
+	[[ $output == "heddle: trace: $work/nowhere/t: cannot be made: No such file or directory" ]]
 	(
 		ulimit -f 200
 		HEDDLE_TRACE=$work/t preloaded 2 python3 "$work/threads.py" 2>"$work/err"
 	)
-	[[ $(cat "$work/err") == "heddle: trace: $work/t: the trace ends here: error 27" ]]
+	[[ $(cat "$work/err") == "heddle: trace: $work/t: the trace ends here: File too large" ]]
 	python3 -c 'import json, sys; assert len(json.load(open(sys.argv[1]))) > 100' "$work/t"
 }
 

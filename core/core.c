@@ -69,7 +69,7 @@ int core_init(const struct core_config *config)
 	glist_init(own.tls);
 	report_init(own.schedtrace, own.scheddetail, own.alldead);
 	asleep_init(own.asleep);
-	tracer_init(own.trace, own.name);
+	tracer_init(own.trace, own.tracelimit, own.name);
 	r = preempt_init(own.preempt);
 	if (r < 0)
 		return r;

@@ -34,6 +34,7 @@ struct core_config {
 	bool scheddetail;
 	bool times; /* keep them: times.h */
 	const char *trace; /* the file of a trace from here on: tracer.h; or NULL */
+	uint64_t tracelimit; /* bytes that it may have; 0: any */
 	tracer_name *name; /* or NULL */
 
 	/* Bytes of thread-local data below the FS base of the bare thread block that each

@@ -10,7 +10,9 @@
 #include "text.h"
 #include "tracer.h"
 
-enum kind { BOOL, NUMBER, WORD, PATH, DEADLOCK, KINDS };
+enum kind { BOOL, NUMBER, WORD, PATH, DEADLOCK, SIZE, KINDS };
+
+enum { TRACE_LIMIT = 512 * 1024 * 1024, TRACE_LEAST = 1024 * 1024 };
 
 struct row {
 	const char *name;
@@ -19,7 +21,7 @@ struct row {
 	void (*set)(uint64_t n, const char *text);
 };
 
-struct config config = { .preempt = true };
+struct config config = { .preempt = true, .tracelimit = TRACE_LIMIT };
 
 static void set_heddle(uint64_t n, const char *text)
 {
@@ -70,6 +72,7 @@ SETTER(preempt, bool)
 SETTER(maxthreads, int32_t)
 SETTER(stats, bool)
 SETTER(deadlock, enum deadlock)
+SETTER(tracelimit, uint64_t)
 SETTER(debuglevel, int)
 #undef SETTER
 
@@ -133,6 +136,29 @@ static bool parse_number(const char *s, uint64_t most, uint64_t *n)
 	return true;
 }
 
+/* Bytes, or K, M or G of them; 0 is none. */
+static bool parse_size(const char *s, uint64_t most, uint64_t *n)
+{
+	static const char letters[] = "KMG";
+	char digits[24];
+	int i = 0, shift = 0;
+
+	for (; *s >= '0' && *s <= '9' && i < (int)sizeof(digits) - 1; s++)
+		digits[i++] = *s;
+	digits[i] = 0;
+	for (int l = 0; l < 3; l++) {
+		if (*s == letters[l] || *s == (letters[l] | 0x20)) {
+			shift = 10 * (l + 1);
+			s++;
+			break;
+		}
+	}
+	if (*s || !parse_number(digits, most >> shift, n))
+		return false;
+	*n <<= shift;
+	return *n == 0 || *n >= TRACE_LEAST;
+}
+
 static bool parse(const struct row *row, const char *value, uint64_t *n)
 {
 	switch (row->kind) {
@@ -142,6 +168,8 @@ static bool parse(const struct row *row, const char *value, uint64_t *n)
 		return parse_number(value, row->most, n);
 	case DEADLOCK:
 		return parse_deadlock(value, n);
+	case SIZE:
+		return parse_size(value, row->most, n);
 	case PATH:
 		while (value[*n])
 			++*n;
@@ -158,6 +186,7 @@ static void apply(const struct row *row, const char *value)
 		[NUMBER] = " is no number in its range",
 		[PATH] = " is too long",
 		[DEADLOCK] = " is neither report nor abort nor off",
+		[SIZE] = " is no size of 1M or more, as in 500M or 2G, nor 0",
 	};
 	uint64_t n = 0;
 

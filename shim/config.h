@@ -22,6 +22,7 @@ struct config {
 	bool stats; /* HEDDLE_STATS */
 	enum deadlock deadlock; /* HEDDLE_DEADLOCK */
 	const char *trace; /* HEDDLE_TRACE, from the root on; NULL: none */
+	uint64_t tracelimit; /* HEDDLE_TRACE_LIMIT, bytes; 0: none */
 	int debuglevel; /* HEDDLE_DEBUG */
 };
 

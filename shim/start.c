@@ -216,6 +216,7 @@ bool heddle_start(void)
 		.scheddetail = config.scheddetail,
 		.times = config.stats,
 		.trace = config.trace,
+		.tracelimit = config.tracelimit,
 		.name = thread_called,
 		.signalled = signals_wake,
 		.sigdue = thread_due,

@@ -7,8 +7,9 @@
 
 static const char none[] = "heddle: no trace: this build has none\n";
 
-void tracer_init(const char *path, tracer_name *name)
+void tracer_init(const char *path, uint64_t limit, tracer_name *name)
 {
+	(void)limit;
 	(void)name;
 	if (path)
 		os_write2(none, sizeof(none) - 1);

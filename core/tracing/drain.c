@@ -18,6 +18,7 @@ static struct {
 	bool whole; /* from the process's start on */
 	uint64_t zero, lost;
 	bool hopeless;
+	uint64_t cut; /* the time of the first event that had no room; or 0 */
 	struct stats base;
 } drain = { .file = { .fd = -1 } };
 
@@ -84,6 +85,8 @@ static void put_totals(uint64_t now)
 	put_number(f, tracks_unsure());
 	put(f, ",\"whole\":");
 	put_number(f, drain.whole);
+	put(f, ",\"cut\":");
+	put_number(f, drain.cut != 0);
 #define X(name, text)                                                                              \
 	put(f, ",\"" #name "\":");                                                                 \
 	put_number(f, s.name - drain.base.name);
@@ -101,6 +104,18 @@ static int write_out(uint64_t now, bool open)
 		tracks_open(&drain.file, now);
 	put_totals(now);
 	return tracefile_write(&drain.file, stays);
+}
+
+/* There is no room for more. */
+static void cut(uint64_t when)
+{
+	struct tracefile *f = &drain.file;
+
+	drain.cut = when;
+	put(f, "{\"ph\":\"i\",\"s\":\"g\",\"pid\":1,\"tid\":0,\"ts\":");
+	put_time(f, when - drain.zero);
+	put(f,
+	    ",\"name\":\"the trace ends here: the file has reached its limit\",\"cat\":\"cut\"},\n");
 }
 
 /* Takes out all up to the horizon. Returns how many events, or -errno of the file. */
@@ -123,8 +138,13 @@ static long take(struct ring *active, uint64_t horizon)
 			tracks_event(&drain.file, r->mid, ev);
 			n++;
 			r->at++;
-			if (put_sofar(&drain.file) > TRACEFILE_FULL &&
-			    (error = write_out(ev->when, false)) < 0)
+			if (put_sofar(&drain.file) <= TRACEFILE_FULL)
+				continue;
+			if (tracefile_full(&drain.file)) {
+				cut(ev->when);
+				return n;
+			}
+			if ((error = write_out(ev->when, false)) < 0)
 				return error;
 		} while (r->at != r->upto);
 	}
@@ -158,7 +178,9 @@ long drain_round(bool all)
 		put_lost(r, now);
 	drain.hopeless = drain.lost - lost > HOPELESS * (uint64_t)n;
 	tracks_names(&drain.file);
-	error = write_out(all ? nanotime() : horizon, true);
+	if (drain.cut == 0 && tracefile_full(&drain.file))
+		cut(horizon < now ? horizon : now);
+	error = write_out(drain.cut ? drain.cut : all ? nanotime() : horizon, true);
 	return error < 0 ? error : n;
 }
 
@@ -183,14 +205,14 @@ static int put_processes(void)
 	return r;
 }
 
-int drain_begin(const char *path, uint64_t zero, bool whole)
+int drain_begin(const char *path, uint64_t limit, uint64_t zero, bool whole)
 {
-	int r = tracefile_open(&drain.file, path);
+	int r = tracefile_open(&drain.file, path, limit);
 
 	if (r < 0)
 		return r;
 	drain.whole = whole;
-	drain.lost = 0;
+	drain.lost = drain.cut = 0;
 	drain.zero = zero;
 	drain.base = (struct stats){ 0 };
 	if (!whole)
@@ -211,6 +233,11 @@ void drain_end(void)
 bool drain_begun(void)
 {
 	return drain.file.fd >= 0;
+}
+
+bool drain_cut(void)
+{
+	return drain.cut != 0;
 }
 
 bool drain_hopeless(void)

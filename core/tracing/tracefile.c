@@ -9,7 +9,7 @@
 
 enum { OWNER_ONLY = 0600, EIO_ = 5, ENOMEM_ = 12, BEGINNING = 2 };
 
-int tracefile_open(struct tracefile *f, const char *path)
+int tracefile_open(struct tracefile *f, const char *path, uint64_t limit)
 {
 	long fd = arch_syscall4(__NR_openat, AT_FDCWD, (long)path,
 				O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, OWNER_ONLY);
@@ -28,6 +28,7 @@ int tracefile_open(struct tracefile *f, const char *path)
 	f->fd = (int)fd;
 	f->to = f->buf;
 	f->at = f->size = 0;
+	f->most = limit == 0 ? UINT64_MAX : limit < TRACEFILE_LEAST ? TRACEFILE_LEAST : limit;
 	put(f, "[\n");
 	return 0;
 }

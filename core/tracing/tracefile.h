@@ -9,6 +9,7 @@
 #ifndef HEDDLE_TRACEFILE_H
 #define HEDDLE_TRACEFILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,20 +18,24 @@ enum {
 	TRACEFILE_FULL = 128 * 1024, /* of what stays: then it had better be written */
 	TRACEFILE_END = 256 * 1024, /* the longest end */
 	TRACEFILE_PIECE = 512, /* what is put between two looks at its room */
+	TRACEFILE_LEAST = 1024 * 1024, /* of what a limit may be */
 };
 
 struct tracefile {
 	int fd;
 	uint64_t at; /* where the end stands */
 	uint64_t size; /* with it */
+	uint64_t most; /* that size may be */
 	char *buf;
 	char *to; /* the end of what was put */
 };
 
-/* tracefile_open: makes it, or returns -errno: nothing may be there. tracefile_write: what was put
+/* tracefile_open: makes it, or returns -errno: nothing may be there. Its user keeps to the limit: 0
+ * is none, less than TRACEFILE_LEAST is taken for that. tracefile_full: what was put must be the
+ * last, but for an end, and one piece or a buffer of TRACEFILE_FULL. tracefile_write: what was put
  * up to `stays` stays, the rest is the end, and is put anew each time. Returns 0 or -errno: then
  * the file is as before, and must be closed. */
-int tracefile_open(struct tracefile *f, const char *path);
+int tracefile_open(struct tracefile *f, const char *path, uint64_t limit);
 int tracefile_write(struct tracefile *f, const char *stays);
 void tracefile_close(struct tracefile *f);
 
@@ -51,6 +56,11 @@ void put_text(struct tracefile *f, const char *text, size_t n);
 static inline size_t put_sofar(const struct tracefile *f)
 {
 	return (size_t)(f->to - f->buf);
+}
+
+static inline bool tracefile_full(const struct tracefile *f)
+{
+	return f->at + put_sofar(f) > f->most - TRACEFILE_BYTES;
 }
 
 #endif

@@ -42,6 +42,7 @@ static struct {
 	char path[TRACER_PATH];
 	size_t pathlen;
 	uint64_t zero; /* when it was wanted, at the start */
+	uint64_t limit;
 	tracer_name *name;
 } tracer;
 
@@ -49,6 +50,23 @@ static int32_t own_pid(void)
 {
 	return (int32_t)arch_syscall3(__NR_getpid, 0, 0, 0);
 }
+
+/* What may become of a file, in libc's words. */
+enum { ERRORS = 133 };
+static const char *const errors[ERRORS] = {
+	[2] = "No such file or directory",
+	[5] = "Input/output error",
+	[13] = "Permission denied",
+	[20] = "Not a directory",
+	[21] = "Is a directory",
+	[24] = "Too many open files",
+	[27] = "File too large",
+	[28] = "No space left on device",
+	[30] = "Read-only file system",
+	[36] = "File name too long",
+	[40] = "Too many levels of symbolic links",
+	[122] = "Disk quota exceeded",
+};
 
 static void say(const char *what, int error)
 {
@@ -58,7 +76,10 @@ static void say(const char *what, int error)
 	text_put(&t, "heddle: trace: ");
 	text_put(&t, tracer.path);
 	text_put(&t, what);
-	if (error) {
+	if (error > 0 && error < ERRORS && errors[error]) {
+		text_put(&t, ": ");
+		text_put(&t, errors[error]);
+	} else if (error) {
 		text_put(&t, ": error ");
 		text_num(&t, error);
 	}
@@ -81,14 +102,14 @@ static void copy_path(const char *path)
 /* The file of a process of the same family may be there. */
 static int begin_first(void)
 {
-	int r = drain_begin(tracer.path, tracer.zero, true);
+	int r = drain_begin(tracer.path, tracer.limit, tracer.zero, true);
 	struct text t = { tracer.path, TRACER_PATH, tracer.pathlen };
 
 	if (r != -EEXIST_)
 		return r;
 	text_put(&t, ".");
 	text_num(&t, own_pid());
-	return drain_begin(tracer.path, tracer.zero, true);
+	return drain_begin(tracer.path, tracer.limit, tracer.zero, true);
 }
 
 static void seed(void)
@@ -104,7 +125,7 @@ static void seed(void)
 static int begin(void)
 {
 	uint64_t now = nanotime();
-	int r = drain_begin(tracer.path, now, false);
+	int r = drain_begin(tracer.path, tracer.limit, now, false);
 
 	if (r < 0)
 		return r;
@@ -126,10 +147,14 @@ static bool write_round(bool all)
 {
 	long n = drain_round(all);
 
-	if (n >= 0)
+	if (n >= 0 && !drain_cut())
 		return n > 0;
 	stop();
-	say(": the trace ends here", (int)-n);
+	if (n < 0)
+		say(": the trace ends here", (int)-n);
+	else
+		say(": the trace ends here, for the file has reached its limit (HEDDLE_TRACE_LIMIT)",
+		    0);
 	drain_end();
 	return false;
 }
@@ -226,8 +251,9 @@ void trace_wake(bool first)
 		notewakeup(&tracer.note);
 }
 
-void tracer_init(const char *path, tracer_name *name)
+void tracer_init(const char *path, uint64_t limit, tracer_name *name)
 {
+	tracer.limit = limit;
 	tracer.name = name;
 	if (!path)
 		return;

@@ -207,6 +207,8 @@ static void print_total(FILE *out, const char *what, uint64_t found, uint64_t co
 static void print_totals(FILE *out, const struct digest *d)
 {
 	const struct event *t = &d->totals;
+	/* Of one that was cut they are of later. */
+	bool agree = d->summed && !t->cut;
 	char n[SAY_COUNT];
 
 	if (!d->summed) {
@@ -217,14 +219,16 @@ static void print_totals(FILE *out, const struct digest *d)
 		if (t->lost)
 			fprintf(out, "%s events are missing: more came than could be written.\n",
 				say_count(n, t->lost));
+		if (t->cut)
+			fprintf(out, "It ends there because the file had reached its limit.\n");
 	}
 	if (d->unread)
 		fprintf(out, "%s lines could not be read.\n", say_count(n, d->unread));
-	print_total(out, "switches", d->runs, d->summed ? t->switches : d->runs);
-	print_total(out, "waits", d->parks, d->summed ? t->parks : d->parks);
+	print_total(out, "switches", d->runs, agree ? t->switches : d->runs);
+	print_total(out, "waits", d->parks, agree ? t->parks : d->parks);
 	/* Of one that began later those that were there before were not counted. */
-	print_total(out, "threads", d->gs_seen, d->summed && t->whole ? t->created : d->gs_seen);
-	print_total(out, "ended", d->exits, d->summed ? t->finished : d->exits);
+	print_total(out, "threads", d->gs_seen, agree && t->whole ? t->created : d->gs_seen);
+	print_total(out, "ended", d->exits, agree ? t->finished : d->exits);
 }
 
 static uint64_t busy(const struct row *r)

@@ -23,6 +23,7 @@ enum { EVENT_TEXT = 48 };
 	X(lost)                                                                                    \
 	X(unsure)                                                                                  \
 	X(whole)                                                                                   \
+	X(cut)                                                                                     \
 	X(procs)                                                                                   \
 	X(ns)                                                                                      \
 	X(switches)                                                                                \

@@ -56,13 +56,15 @@ static bool inject(void)
 	return true;
 }
 
-enum { PROCS, MAX_THREADS, STATS, TRACE, DEADLOCK, SCHEDTRACE, SEED, OFF };
+enum { PROCS, MAX_THREADS, STATS, TRACE, TRACE_LIMIT, DEADLOCK, SCHEDTRACE, SEED, OFF };
 
 static const struct option_row options[] = {
 	[PROCS] = { "procs", 'p', "N", "GOMAXPROCS: how many run at once" },
 	[MAX_THREADS] = { "max-threads", 0, "N", "rather no more kernel threads than these" },
 	[STATS] = { "stats", 0, NULL, "a table on stderr when it ends" },
 	[TRACE] = { "trace", 0, "FILE", "what ran where and who waited, for ui.perfetto.dev" },
+	[TRACE_LIMIT] = { "trace-limit", 0, "SIZE",
+			  "how large FILE may become, as in 64M or 2G; 512M otherwise; 0: any" },
 	[DEADLOCK] = { "deadlock", 0, "report|abort",
 		       "if all threads wait for each other, say so on stderr" },
 	[SCHEDTRACE] = { "schedtrace", 0, "MS",
@@ -91,6 +93,30 @@ static bool set_trace(const char *file)
 	return setenv("HEDDLE_TRACE", *file == '/' ? file : path, 1) == 0;
 }
 
+/* Bytes, or K, M or G of them; as shim/config.c reads it. */
+static bool set_trace_limit(const char *value)
+{
+	enum { LEAST_K = 1024 };
+	char *end;
+	long n, k;
+
+	errno = 0;
+	n = strtol(value, &end, 10);
+	k = *end == 0 ? n / 1024 : n;
+	for (const char *l = "kmg"; *end && *l; l++) {
+		if ((*end | 0x20) == *l && end[1] == 0) {
+			end++;
+			break;
+		}
+		k = k > LONG_MAX / 1024 ? LONG_MAX : k * 1024;
+	}
+	if (errno == 0 && end != value && *end == 0 && *value >= '0' && *value <= '9' &&
+	    k < LONG_MAX / 1024 && (n == 0 || k >= LEAST_K))
+		return setenv("HEDDLE_TRACE_LIMIT", value, 1) == 0;
+	fprintf(stderr, "heddle: --trace-limit: '%s' is no size of 1M or more, nor 0\n", value);
+	return false;
+}
+
 /* An option's wish, to the environment. False: its value cannot be. */
 static bool apply(int option, const char *value)
 {
@@ -108,6 +134,8 @@ static bool apply(int option, const char *value)
 		return setenv("HEDDLE_STATS", "1", 1) == 0;
 	case TRACE:
 		return set_trace(value);
+	case TRACE_LIMIT:
+		return set_trace_limit(value);
 	case DEADLOCK:
 		if (strcmp(value, "report") == 0 || strcmp(value, "abort") == 0)
 			return setenv("HEDDLE_DEADLOCK", value, 1) == 0;

@@ -25,7 +25,7 @@ static struct tracefile *open_trace(void)
 
 	EXPECT(mkdtemp(dir) != NULL);
 	snprintf(path, sizeof(path), "%s/t", dir);
-	EXPECT_EQ(tracefile_open(&f, path), 0);
+	EXPECT_EQ(tracefile_open(&f, path, 0), 0);
 	return &f;
 }
 
@@ -129,11 +129,11 @@ TEST(nothing_is_written_over_and_no_link_followed)
 	struct tracefile *f = open_trace(), other = { .fd = -1 };
 	char link[80];
 
-	EXPECT_EQ(tracefile_open(&other, path), -EEXIST);
+	EXPECT_EQ(tracefile_open(&other, path, 0), -EEXIST);
 	tracefile_close(f);
 	snprintf(link, sizeof(link), "%s-link", path);
 	EXPECT_EQ(symlink("/tmp/heddle-nowhere", link), 0);
-	EXPECT_EQ(tracefile_open(&other, link), -EEXIST);
+	EXPECT_EQ(tracefile_open(&other, link, 0), -EEXIST);
 	EXPECT(access("/tmp/heddle-nowhere", F_OK) != 0);
 	unlink(link);
 	remove_trace();
