@@ -337,6 +337,48 @@ teardown() {
 	END
 }
 
+@test "a stripped program's names are read from where packages of debug information put them" {
+	unshare --map-root-user -m mount -t tmpfs none /usr/lib/debug 2>/dev/null || skip "no namespace of mounts"
+	build hidden <<-'C'
+		#include <pthread.h>
+		#include <stdio.h>
+		#include <unistd.h>
+		static __attribute__((noinline)) int rests_here(void)
+		{
+			return pause() + 1;
+		}
+		static void *begins_here(void *arg)
+		{
+			return rests_here() ? arg : NULL;
+		}
+		int main(void)
+		{
+			pthread_t t;
+			pthread_create(&t, NULL, begins_here, NULL);
+			puts("ready");
+			fflush(stdout);
+			pthread_join(t, NULL);
+		}
+	C
+	local id
+	id=$(readelf -n "$work/hidden" | sed -n 's/.*Build ID: *//p')
+	[ -n "$id" ]
+	objcopy --only-keep-debug "$work/hidden" "$work/hidden.debug"
+	strip "$work/hidden"
+	watched 2 "$work/hidden"
+	run "$command" dump "$pid"
+	[ "$status" -eq 0 ]
+	[[ $output != *begins_here* ]]
+	end_watched
+	# On a /usr/lib/debug of the process's own; nothing else on the machine sees it.
+	watched 2 unshare --map-root-user -m sh -c "
+		mount -t tmpfs none /usr/lib/debug && mkdir -p /usr/lib/debug/.build-id/${id:0:2} &&
+		cp '$work/hidden.debug' /usr/lib/debug/.build-id/${id:0:2}/${id:2}.debug && exec '$work/hidden'"
+	run "$command" dump "$pid"
+	[ "$status" -eq 0 ]
+	[[ $output == *" rests_here+0x"*" begins_here+0x"* ]]
+}
+
 @test "a thread's name cannot speak to the terminal" {
 	build named <<-'C'
 		#define _GNU_SOURCE

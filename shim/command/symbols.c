@@ -1,5 +1,5 @@
-/* Names of functions, from a file's .symtab, or .dynsym where it was stripped. Every offset in the
- * file is taken for wrong until it fits. */
+/* Names of functions, from a file's .symtab; where it was stripped, from what was stripped off it,
+ * if that is installed, or .dynsym. Every offset in a file is taken for wrong until it fits. */
 #include <elf.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -11,7 +11,7 @@
 
 #include "modules.h"
 
-enum { MAX_SECTIONS = 1 << 14 };
+enum { MAX_SECTIONS = 1 << 14, MAX_ID = 64 };
 static const uint64_t most = 512u << 20; /* of one section */
 
 static void *read_at(int fd, uint64_t at, uint64_t n)
@@ -86,42 +86,124 @@ static bool read_table(struct module *m, int fd, const Elf64_Shdr *sections, uns
 	return false;
 }
 
-/* As the process sees it: it may be in another root. */
-static int open_file(const struct modules *ms, const struct module *m)
-{
-	char path[PATH_MAX + 64];
-	struct stat st;
+/* A file with its sections; fd -1: it is none that can be read. */
+struct file {
 	int fd;
+	unsigned n;
+	Elf64_Shdr *sections;
+};
 
-	snprintf(path, sizeof(path), "/proc/%d/root%s", ms->pid, m->path);
+static void file_close(struct file *f)
+{
+	free(f->sections);
+	if (f->fd >= 0)
+		close(f->fd);
+	*f = (struct file){ .fd = -1 };
+}
+
+static bool file_open(struct file *f, const char *path)
+{
+	Elf64_Ehdr eh;
+	struct stat st;
+
 	/* It could be a device or a pipe by now. */
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))) {
-		close(fd);
-		fd = -1;
+	*f = (struct file){ .fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) };
+	if (f->fd >= 0 && fstat(f->fd, &st) == 0 && S_ISREG(st.st_mode) &&
+	    pread(f->fd, &eh, sizeof(eh), 0) == sizeof(eh) &&
+	    memcmp(eh.e_ident, ELFMAG, SELFMAG) == 0 && eh.e_ident[EI_CLASS] == ELFCLASS64 &&
+	    eh.e_shentsize == sizeof(*f->sections) && eh.e_shnum <= MAX_SECTIONS) {
+		f->n = eh.e_shnum;
+		f->sections = read_at(f->fd, eh.e_shoff, f->n * sizeof(*f->sections));
 	}
-	return fd;
+	if (!f->sections)
+		file_close(f);
+	return f->sections != NULL;
+}
+
+static bool read_symbols(struct module *m, const struct file *f, uint32_t type)
+{
+	if (read_table(m, f->fd, f->sections, f->n, type))
+		return true;
+	symbols_free(m);
+	return false;
+}
+
+/* The build id among notes, in hex. */
+static bool id_among(const char *notes, uint64_t size, char to[2 * MAX_ID + 1])
+{
+	Elf64_Nhdr h;
+
+	for (uint64_t at = 0; size - at >= sizeof(h);) {
+		uint64_t name, id, end;
+		memcpy(&h, notes + at, sizeof(h));
+		name = at + sizeof(h);
+		id = name + ((uint64_t)h.n_namesz + 3) / 4 * 4;
+		end = id + ((uint64_t)h.n_descsz + 3) / 4 * 4;
+		if (end > size)
+			return false;
+		if (h.n_type == NT_GNU_BUILD_ID && h.n_namesz == sizeof(ELF_NOTE_GNU) &&
+		    memcmp(notes + name, ELF_NOTE_GNU, sizeof(ELF_NOTE_GNU)) == 0 &&
+		    h.n_descsz > 1 && h.n_descsz <= MAX_ID) {
+			for (uint32_t i = 0; i < h.n_descsz; i++)
+				sprintf(to + 2 * i, "%02x", (unsigned char)notes[id + i]);
+			return true;
+		}
+		at = end;
+	}
+	return false;
+}
+
+static bool build_id(const struct file *f, char to[2 * MAX_ID + 1])
+{
+	bool found = false;
+
+	for (unsigned i = 0; i < f->n && !found; i++) {
+		const Elf64_Shdr *s = &f->sections[i];
+		char *notes = s->sh_type == SHT_NOTE ? read_at(f->fd, s->sh_offset, s->sh_size)
+						     : NULL;
+		found = notes && id_among(notes, s->sh_size, to);
+		free(notes);
+	}
+	return found;
+}
+
+/* What the distribution has put apart, where gdb looks for it: in the process's root, or in ours.
+ */
+static bool read_apart(const struct modules *ms, struct module *m, const struct file *of)
+{
+	char id[2 * MAX_ID + 1], path[PATH_MAX];
+	bool found = false;
+	struct file f;
+
+	if (!build_id(of, id))
+		return false;
+	for (int ours = 0; ours < 2 && !found; ours++) {
+		char root[64] = "";
+		if (!ours)
+			snprintf(root, sizeof(root), "/proc/%d/root", ms->pid);
+		snprintf(path, sizeof(path), "%s/usr/lib/debug/.build-id/%.2s/%s.debug", root, id,
+			 id + 2);
+		if (!file_open(&f, path))
+			continue;
+		found = read_symbols(m, &f, SHT_SYMTAB);
+		file_close(&f);
+	}
+	return found;
 }
 
 void symbols_read(const struct modules *ms, struct module *m)
 {
-	Elf64_Shdr *sections = NULL;
-	Elf64_Ehdr eh;
-	int fd = open_file(ms, m);
+	char path[PATH_MAX + 64];
+	struct file f;
 
 	m->read = true;
-	if (fd < 0)
+	/* As the process sees it: it may be in another root. */
+	snprintf(path, sizeof(path), "/proc/%d/root%s", ms->pid, m->path);
+	if (!file_open(&f, path))
 		return;
-	if (pread(fd, &eh, sizeof(eh), 0) == sizeof(eh) &&
-	    memcmp(eh.e_ident, ELFMAG, SELFMAG) == 0 && eh.e_ident[EI_CLASS] == ELFCLASS64 &&
-	    eh.e_shentsize == sizeof(*sections) && eh.e_shnum <= MAX_SECTIONS)
-		sections = read_at(fd, eh.e_shoff, (uint64_t)eh.e_shnum * sizeof(*sections));
-	if (sections && !read_table(m, fd, sections, eh.e_shnum, SHT_SYMTAB)) {
-		symbols_free(m);
-		read_table(m, fd, sections, eh.e_shnum, SHT_DYNSYM);
-	}
-	free(sections);
-	close(fd);
+	if (!read_symbols(m, &f, SHT_SYMTAB) && !read_apart(ms, m, &f))
+		read_symbols(m, &f, SHT_DYNSYM);
+	file_close(&f);
 }
 
 void symbols_free(struct module *m)
