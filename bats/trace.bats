@@ -9,7 +9,7 @@ teardown() {
 	end_watched
 }
 
-# read_trace [--killed] FILE: sets found, by trace.py's names.
+# read_trace [--killed|--busy] FILE: sets found, by trace.py's names.
 read_trace() {
 	local line
 	declare -gA found=()
@@ -178,6 +178,40 @@ storm() {
 	read_trace "$work/t"
 	[ "${found[total_lost]}" -gt 0 ]
 	[ "${found[runs]}" -gt 1000 ]
+}
+
+@test "four thousand threads that wait to the end: each is there, named, and so is each P" {
+	build many <<-'C'
+		#include <pthread.h>
+		#include <unistd.h>
+		static pthread_barrier_t all;
+		static void *waits(void *arg)
+		{
+			pthread_barrier_wait(&all);
+			pause();
+			return arg;
+		}
+		int main(void)
+		{
+			pthread_attr_t small;
+			pthread_t t;
+			pthread_attr_init(&small);
+			pthread_attr_setstacksize(&small, 65536);
+			pthread_barrier_init(&all, NULL, 4001);
+			for (int i = 0; i < 4000; i++)
+				pthread_create(&t, &small, waits, NULL);
+			pthread_barrier_wait(&all);
+			return 0;
+		}
+	C
+	for procs in 1 8; do
+		run "$command" run -p "$procs" --trace "$work/t$procs" "$work/many"
+		[ "$status" -eq 0 ]
+		# The last are perhaps not asleep yet.
+		read_trace --busy "$work/t$procs"
+		[ "${found[total_lost]}" -gt 0 ] || [ "${found[gs]}" -ge 4001 ]
+		[ "${found[total_lost]}" -gt 0 ] || [ "${found[open]}" -ge 4000 ]
+	done
 }
 
 @test "a file has a limit: there the trace ends, whole and true, and the program goes on" {

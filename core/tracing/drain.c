@@ -95,13 +95,13 @@ static void put_totals(uint64_t now)
 	put(f, "}}");
 }
 
-/* Writes what was put, and behind it what goes on at `now`, if it is wanted. */
-static int write_out(uint64_t now, bool open)
+/* Writes what was put, and behind it what goes on at `now`, in so many bytes. */
+static int write_out(uint64_t now, size_t open)
 {
 	const char *stays = drain.file.to;
 
-	if (open)
-		tracks_open(&drain.file, now);
+	if (open > 0)
+		tracks_open(&drain.file, now, open);
 	put_totals(now);
 	return tracefile_write(&drain.file, stays);
 }
@@ -144,11 +144,30 @@ static long take(struct ring *active, uint64_t horizon)
 				cut(ev->when);
 				return n;
 			}
-			if ((error = write_out(ev->when, false)) < 0)
+			if ((error = write_out(ev->when, 0)) < 0)
 				return error;
 		} while (r->at != r->upto);
 	}
 	return n;
+}
+
+/* Names, and what goes on. Whoever asked for all may be about to end, and has a longer end. */
+static long finish_round(uint64_t now, uint64_t horizon, bool all, long n)
+{
+	struct tracefile *f = &drain.file;
+	size_t open = all ? TRACEFILE_LAST : TRACEFILE_END;
+	int error;
+
+	while (!tracks_names(f) && drain.cut == 0 && !tracefile_full(f))
+		if ((error = write_out(now, 0)) < 0)
+			return error;
+	if (drain.cut == 0 && tracefile_full(f))
+		cut(horizon < now ? horizon : now);
+	if (open > TRACEFILE_END &&
+	    f->most - f->at - put_sofar(f) < TRACEFILE_LAST + TRACEFILE_RESERVE)
+		open = TRACEFILE_END;
+	error = write_out(drain.cut ? drain.cut : all ? nanotime() : horizon, open);
+	return error < 0 ? error : n;
 }
 
 long drain_round(bool all)
@@ -156,7 +175,6 @@ long drain_round(bool all)
 	uint64_t now = nanotime(), horizon = all ? UINT64_MAX : now - SLACK_NS;
 	uint64_t lost = drain.lost;
 	struct ring *active = NULL;
-	int error;
 	long n;
 
 	for (struct ring *r = trace_rings(); r; r = r->next) {
@@ -177,11 +195,7 @@ long drain_round(bool all)
 	for (struct ring *r = trace_rings(); r; r = r->next)
 		put_lost(r, now);
 	drain.hopeless = drain.lost - lost > HOPELESS * (uint64_t)n;
-	tracks_names(&drain.file);
-	if (drain.cut == 0 && tracefile_full(&drain.file))
-		cut(horizon < now ? horizon : now);
-	error = write_out(drain.cut ? drain.cut : all ? nanotime() : horizon, true);
-	return error < 0 ? error : n;
+	return finish_round(now, horizon, all, n);
 }
 
 /* The file's beginning; it is whole from here on. */

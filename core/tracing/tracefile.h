@@ -14,9 +14,11 @@
 #include <stdint.h>
 
 enum {
-	TRACEFILE_BYTES = 512 * 1024, /* the buffer */
+	TRACEFILE_BYTES = 8 * 1024 * 1024, /* the buffer */
 	TRACEFILE_FULL = 128 * 1024, /* of what stays: then it had better be written */
 	TRACEFILE_END = 256 * 1024, /* the longest end */
+	TRACEFILE_LAST = TRACEFILE_BYTES / 2, /* and of one that may be the last */
+	TRACEFILE_RESERVE = 512 * 1024, /* of a limit, for what was put and an end */
 	TRACEFILE_PIECE = 512, /* what is put between two looks at its room */
 	TRACEFILE_LEAST = 1024 * 1024, /* of what a limit may be */
 };
@@ -60,7 +62,7 @@ static inline size_t put_sofar(const struct tracefile *f)
 
 static inline bool tracefile_full(const struct tracefile *f)
 {
-	return f->at + put_sofar(f) > f->most - TRACEFILE_BYTES;
+	return f->at + put_sofar(f) > f->most - TRACEFILE_RESERVE;
 }
 
 #endif

@@ -27,7 +27,7 @@ struct track {
 };
 
 static struct track *tracks;
-static uint32_t slots, used, untold; /* untold: Gs whose names are not in the file */
+static uint32_t slots, used;
 static uint64_t zero, unsure, arrows;
 static uint64_t lostat; /* when events were last found to be lost */
 static uint64_t told_ps[MAX_PROCS / 64];
@@ -77,7 +77,6 @@ static struct track *track_of(uint64_t goid)
 	t = slot_of(goid);
 	*t = (struct track){ .goid = goid, .any = true };
 	used++;
-	untold++;
 	return t;
 }
 
@@ -87,7 +86,6 @@ static void forget(struct track *t)
 	uint32_t hole = (uint32_t)(t - tracks), i = hole;
 
 	used--;
-	untold -= !t->told;
 	for (;;) {
 		tracks[hole].goid = 0;
 		do {
@@ -121,16 +119,20 @@ static void put_track_name(struct tracefile *f, uint64_t process, uint64_t track
 	put(f, ",\"name\":\"thread_name\",\"args\":{\"name\":\"");
 }
 
+static bool on_untold_p(const struct track *t)
+{
+	return t->state == RUNNING && !(told_ps[t->p / 64] >> t->p % 64 & 1);
+}
+
 static void tell_names(struct tracefile *f, struct track *t)
 {
 	if (!t->told) {
 		t->told = true;
-		untold--;
 		put_track_name(f, PROCESS_GS, t->goid);
 		put_name(f, t);
 		put(f, "\"}},\n");
 	}
-	if (t->state == RUNNING && !(told_ps[t->p / 64] >> t->p % 64 & 1)) {
+	if (on_untold_p(t)) {
 		told_ps[t->p / 64] |= (uint64_t)1 << t->p % 64;
 		put_track_name(f, PROCESS_PS, t->p);
 		put(f, "P ");
@@ -340,7 +342,6 @@ static void named(const struct traceevent *ev)
 	if (!t || ev->why > TRACE_NAME_LEN - sizeof(ev->arg))
 		return;
 	__builtin_memcpy(t->name + ev->why, &ev->arg, sizeof(ev->arg));
-	untold += t->told;
 	t->told = false;
 }
 
@@ -405,7 +406,7 @@ void tracks_begin(uint64_t from)
 	if (tracks)
 		os_release(tracks, slots * sizeof(*tracks));
 	tracks = NULL;
-	slots = used = untold = 0;
+	slots = used = 0;
 	zero = from;
 	unsure = arrows = lostat = 0;
 	for (uint32_t i = 0; i < MAX_PROCS / 64; i++)
@@ -442,11 +443,16 @@ SAN_RACY void tracks_seed(struct g *gp, const char name[TRACE_NAME_LEN])
 	}
 }
 
-void tracks_names(struct tracefile *f)
+bool tracks_names(struct tracefile *f)
 {
-	for (uint32_t i = 0; untold > 0 && i < slots && put_sofar(f) < TRACEFILE_FULL; i++)
-		if (tracks[i].goid != 0 && !tracks[i].told)
-			tell_names(f, &tracks[i]);
+	for (uint32_t i = 0; i < slots; i++) {
+		if (tracks[i].goid == 0 || (tracks[i].told && !on_untold_p(&tracks[i])))
+			continue;
+		if (put_sofar(f) > TRACEFILE_FULL)
+			return false;
+		tell_names(f, &tracks[i]);
+	}
+	return true;
 }
 
 void tracks_lost(uint64_t now)
@@ -465,9 +471,9 @@ SAN_RACY static void look_who_held(void)
 }
 
 /* In the order of the table, which is none. */
-void tracks_open(struct tracefile *f, uint64_t now)
+void tracks_open(struct tracefile *f, uint64_t now, size_t bytes)
 {
-	size_t most = put_sofar(f) + TRACEFILE_END - 8 * TRACEFILE_PIECE;
+	size_t most = put_sofar(f) + bytes - 8 * TRACEFILE_PIECE;
 
 	if (lostat != 0)
 		look_who_held();

@@ -15,16 +15,16 @@
 #include "tracefile.h"
 
 /* tracks_begin: forgets all; slices begin at `zero`. tracks_seed: a G that was there then.
- * tracks_names: puts those that are not in the file yet. tracks_event: puts what it ends.
- * tracks_open: all that goes on at `now`, as far as
- * there is room. tracks_lost: events are missing, up to now. tracks_unsure: how many slices
- * were left out. */
+ * tracks_names: puts those that are not in the file yet; false: there are more, of whom it knows
+ * once these are written. tracks_event: puts what it ends. tracks_open: all that goes on at `now`,
+ * as far as there are bytes. tracks_lost: events are missing, up to now. tracks_unsure: how many
+ * slices were left out. */
 void tracks_begin(uint64_t zero);
 void tracks_seed(struct g *gp, const char name[TRACE_NAME_LEN]);
-void tracks_names(struct tracefile *f);
+bool tracks_names(struct tracefile *f);
 void tracks_event(struct tracefile *f, uint32_t mid, const struct traceevent *ev);
 void tracks_lost(uint64_t now);
-void tracks_open(struct tracefile *f, uint64_t now);
+void tracks_open(struct tracefile *f, uint64_t now, size_t bytes);
 uint64_t tracks_unsure(void);
 
 #endif

@@ -75,6 +75,9 @@ static bool read_table(struct module *m, int fd, const Elf64_Shdr *sections, uns
 		m->names_size = names->sh_size;
 		if (table && m->names) {
 			m->names[m->names_size - 1] = 0;
+			/* Their versions are no part of them. */
+			for (uint64_t c = 0; c < m->names_size; c++)
+				m->names[c] = m->names[c] == '@' ? 0 : m->names[c];
 			take(m, table, s->sh_size / sizeof(*table));
 			free(table);
 			return m->nsymbols > 0;

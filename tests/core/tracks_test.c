@@ -217,14 +217,14 @@ TEST(one_that_was_not_seen_to_run_does_not_stop)
 TEST(what_goes_on_is_told_each_time)
 {
 	begin();
-	tracks_open(out, 8000);
+	tracks_open(out, 8000, TRACEFILE_END);
 	EXPECT(strstr(told(), "\"ts\":2.000,\"dur\":5.000,\"name\":\"running\",\"args\":{\"p\":0,"
 			      "\"open\":true}},\n") != NULL);
-	tracks_open(out, 9000);
+	tracks_open(out, 9000, TRACEFILE_END);
 	EXPECT(strstr(told(), "\"dur\":6.000,\"name\":\"running\"") != NULL);
 	happens(9000, TRACE_STOP, 5, 4, POST_EXIT);
 	told();
-	tracks_open(out, 10000);
+	tracks_open(out, 10000, TRACEFILE_END);
 	EXPECT_EQ(strlen(told()), 0);
 	remove_trace();
 }
