@@ -312,6 +312,83 @@ time.sleep(1000)'
 	python3 -c 'import json, sys; assert len(json.load(open(sys.argv[1]))) > 100' "$work/t"
 }
 
+# Eight threads that sleep and end, before and after what $1 names.
+oddity() {
+	cat >"$work/odd.py" <<-'END'
+		import os, resource, sys, threading, time
+		def go():
+		    threads = [threading.Thread(target=lambda: [time.sleep(0.001) for _ in range(20)]) for _ in range(8)]
+		    for t in threads: t.start()
+		    for t in threads: t.join()
+		def daemon():
+		    if os.fork(): os._exit(0)
+		    os.setsid()
+		    os.chdir("/")
+		    os.closerange(0, 64)
+		    for _ in range(3): os.open("/dev/null", os.O_RDWR)
+		def other_root():
+		    os.chroot(sys.argv[2])
+		    os.chdir("/")
+		def other_user():
+		    os.setgid(65534)
+		    os.setuid(65534)
+		do = {
+		    "closes": lambda: os.closerange(0, 65536),
+		    "daemon": daemon,
+		    "chdir": lambda: os.chdir("/"),
+		    "chroot": other_root,
+		    "setuid": other_user,
+		    "limits": lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (4, 4)),
+		    "exec": lambda: os.environ.update(NEXT="") or os.execv(sys.executable, [sys.executable, sys.argv[0], "chdir"])
+		}[sys.argv[1]]
+		if "NEXT" not in os.environ: go()
+		do()
+		go()
+	END
+	(cd "$work" && "$command" run -p 2 --trace "$1.json" python3 odd.py "$1" "$work/root")
+}
+
+@test "programs that close everything, become daemons, others or another user's, or change their root" {
+	mkdir "$work/root"
+	for odd in closes chdir limits; do
+		oddity "$odd"
+		read_trace "$work/$odd.json"
+		[ "${found[exits]}" -eq 16 ]
+	done
+	if [ "$(id -u)" -eq 0 ]; then
+		for odd in chroot setuid; do
+			oddity "$odd"
+			read_trace "$work/$odd.json"
+			[ "${found[exits]}" -eq 16 ]
+		done
+	fi
+	# What was and what comes are two processes, or one that is another program then.
+	for odd in daemon exec; do
+		oddity "$odd"
+		until compgen -G "$work/$odd.json.*" >/dev/null; do sleep 0.05; done
+		pid=$(echo "$work/$odd".json.*)
+		pid=${pid##*.}
+		while kill -0 "$pid" 2>/dev/null; do sleep 0.05; done
+		read_trace "$work/$odd.json.$pid"
+		[ "${found[exits]}" -eq 8 ]
+		read_trace --busy "$work/$odd.json"
+		[ "${found[exits]}" -eq 8 ]
+	done
+	pid=
+}
+
+@test "a disk that is full ends the trace, not the program" {
+	mkdir "$work/small"
+	unshare --map-root-user -m mount -t tmpfs none "$work/small" 2>/dev/null || skip "no namespace of mounts"
+	python_threads
+	unshare --map-root-user -m sh -c "mount -t tmpfs -o size=32k none '$work/small' &&
+		'$command' run -p 2 --trace '$work/small/t' python3 '$work/threads.py'; echo status=\$?
+		'$command' trace summarize '$work/small/t'" >"$work/said" 2>&1
+	grep -qx 'status=0' "$work/said"
+	grep -qx "heddle: trace: $work/small/t: the trace ends here: No space left on device" "$work/said"
+	grep -q "could grow no further" "$work/said"
+}
+
 @test "a process of the same family has a file of its own; a program that is another's next has what was" {
 	python_threads
 	cat >"$work/family.py" <<-'END'

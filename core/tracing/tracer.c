@@ -54,17 +54,12 @@ static int32_t own_pid(void)
 /* What may become of a file, in libc's words. */
 enum { ERRORS = 133 };
 static const char *const errors[ERRORS] = {
-	[2] = "No such file or directory",
-	[5] = "Input/output error",
-	[13] = "Permission denied",
-	[20] = "Not a directory",
-	[21] = "Is a directory",
-	[24] = "Too many open files",
-	[27] = "File too large",
-	[28] = "No space left on device",
-	[30] = "Read-only file system",
-	[36] = "File name too long",
-	[40] = "Too many levels of symbolic links",
+	[1] = "Operation not permitted",  [2] = "No such file or directory",
+	[5] = "Input/output error",	  [13] = "Permission denied",
+	[20] = "Not a directory",	  [21] = "Is a directory",
+	[24] = "Too many open files",	  [27] = "File too large",
+	[28] = "No space left on device", [30] = "Read-only file system",
+	[36] = "File name too long",	  [40] = "Too many levels of symbolic links",
 	[122] = "Disk quota exceeded",
 };
 

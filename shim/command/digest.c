@@ -46,6 +46,7 @@ struct digest {
 	uint64_t runs, parks, gs_seen, exits, unread, events;
 	struct event totals;
 	bool summed; /* there are totals */
+	bool stopped; /* the file could not grow */
 };
 
 /* ---- tables ---- */
@@ -184,6 +185,8 @@ static void read_line(struct digest *d, const char *line, size_t n)
 	} else if (strcmp(e.ph, "M") == 0 && strcmp(e.name, "heddle") == 0) {
 		d->totals = e;
 		d->summed = true;
+	} else if (strcmp(e.ph, "M") == 0 && strcmp(e.name, "cut") == 0) {
+		d->stopped = true;
 	}
 }
 
@@ -212,7 +215,10 @@ static void print_totals(FILE *out, const struct digest *d)
 	char n[SAY_COUNT];
 
 	if (!d->summed) {
-		fprintf(out, "The trace has no end: its totals are missing.\n");
+		fprintf(out, d->stopped
+				     ? "The file could grow no further: the trace ends early, and "
+				       "has no totals.\n"
+				     : "The trace has no end: its totals are missing.\n");
 	} else {
 		fprintf(out, "Process %llu on %llu Ps, %.3f ms.\n", (unsigned long long)t->args_pid,
 			(unsigned long long)t->procs, ms(t->ns));
