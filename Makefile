@@ -160,15 +160,23 @@ $(BUILD)/command/hostile_test: tests/command/hostile_test.c $(READERS) $(wildcar
 check-command: $(BUILD)/command/hostile_test
 	@$<
 
+# What they begin with: a small program, and what another did, traced.
+$(BUILD)/command/seeds: all
+	@rm -rf $@ && mkdir -p $@
+	$(Q)echo 'int main(void) { return 0; }' | $(CC) -g0 -x c - -o $@/elf -Wl,-z,noseparate-code
+	$(Q)strip -o $@/stripped $@/elf
+	$(Q)$(BUILD)/heddle run --trace $@/trace xz -T4 -c --block-size=20KiB Makefile >/dev/null
+
 # libFuzzer, until it finds something or FUZZ_SECONDS are over; no part of check.
 FUZZ_SECONDS ?= 60
+FUZZ_BYTES := 20000
 .PHONY: fuzz
-fuzz:
-	$(Q)for f in view trace; do mkdir -p $(BUILD)/command/$$f.corpus && \
+fuzz: $(BUILD)/command/seeds
+	$(Q)for f in view trace elf; do mkdir -p $(BUILD)/command/$$f.corpus && \
 		clang $(BASE) $(READER_FLAGS) -fsanitize=fuzzer -Wno-unused-command-line-argument \
 		tests/command/$${f}_fuzz.c $(READERS) -o $(BUILD)/command/$${f}_fuzz -lunwind-$(ARCH) -lunwind && \
-		$(BUILD)/command/$${f}_fuzz -max_total_time=$(FUZZ_SECONDS) -close_fd_mask=1 \
-		$(BUILD)/command/$$f.corpus || exit 1; done
+		$(BUILD)/command/$${f}_fuzz -max_total_time=$(FUZZ_SECONDS) -close_fd_mask=1 -len_control=0 \
+		-max_len=$(FUZZ_BYTES) $(BUILD)/command/$$f.corpus $(BUILD)/command/seeds || exit 1; done
 
 # Conformance under the glibcs of other suites; needs root and the network, and is no part of check.
 .PHONY: check-glibc

@@ -271,6 +271,34 @@ teardown() {
 	END
 }
 
+# same_chains MODULE DUMP [NAME]: gdb finds in $pid, which is native, the stacks that DUMP has. Its threads may be on the
+# way to where they wait.
+same_chains() {
+	export MODULE=$1
+	for _ in $(seq 20); do
+		until_asleep
+		gdb -p "$pid" -batch -x "$top/bats/chains.py" >"$work/gdb" 2>/dev/null
+		python3 "$top/bats/chains.py" "$2" "$work/gdb" ${3+"$3"} && break
+		kill -0 "$pid"
+		sleep 0.2
+	done
+}
+
+@test "a python with fifty threads: each stack is that which gdb finds natively" {
+	fifty
+	"$command" dump "$pid" >"$work/dump"
+	end_watched
+	python3 -c "$fifty_threads" >"$work/out" 3>&- &
+	pid=$!
+	disown
+	until grep -q ready "$work/out"; do sleep 0.05; done
+	run same_chains python "$work/dump"
+	[ "$status" -eq 0 ]
+	read -r threads depth <<<"${lines[-1]}"
+	[ "$threads" -eq 51 ]
+	[ "$depth" -ge 8 ]
+}
+
 @test "of a server with many threads every one is seen while it works" {
 	command -v redis-server >/dev/null || skip "no redis-server"
 	LD_PRELOAD=$heddle redis-server --port 0 --unixsocket "$work/socket" --save "" \
@@ -295,21 +323,25 @@ teardown() {
 	[ "$output" = PONG ]
 }
 
-@test "a mariadbd with 200 connections: each has a thread there, with a stack down to its start" {
-	command -v mariadbd >/dev/null || skip "no mariadbd"
+# A mariadbd of an empty database; its socket is $work/s.
+database() {
 	local root=
 	[ "$(id -u)" -ne 0 ] || root=--user=root
 	mkdir "$work/db"
-	LD_PRELOAD=$heddle GOMAXPROCS=2 mariadbd --no-defaults $root --datadir="$work/db" --socket="$work/s" \
-		--skip-networking --skip-grant-tables --innodb-log-file-size=8M --max-connections=300 \
-		--connect-timeout=100 >"$work/out" 2>&1 3>&- &
+	mariadbd --no-defaults $root --datadir="$work/db" --socket="$work/s" --skip-networking --skip-grant-tables \
+		--innodb-log-file-size=8M --max-connections=300 --connect-timeout=500 >"$work/out" 2>&1 3>&- &
 	pid=$!
 	disown
 	until [ -S "$work/s" ]; do
 		kill -0 "$pid"
 		sleep 0.05
 	done
-	python3 - "$work/s" "$command" "$pid" <<-'END'
+}
+
+@test "a mariadbd with 200 connections: each has a thread there, with a stack down to its start" {
+	command -v mariadbd >/dev/null || skip "no mariadbd"
+	LD_PRELOAD=$heddle GOMAXPROCS=2 database
+	python3 - "$work/s" "$command" "$pid" "$work/dump" <<-'END'
 		import json, re, socket, subprocess, sys, time
 		clients = [socket.socket(socket.AF_UNIX) for _ in range(200)]
 		for c in clients:
@@ -320,6 +352,7 @@ teardown() {
 		while json.loads(asked("stats", sys.argv[3], "--json"))["states"]["waiting"] < 200:
 		    time.sleep(0.05)
 		dump = asked("dump", sys.argv[3])
+		open(sys.argv[4], "w").write(dump)
 		assert "no stack" not in dump, dump
 		head, *entries = dump.split("\n\n")
 		total = int(re.search(r"(\d+) threads, ", head)[1])
@@ -335,6 +368,23 @@ teardown() {
 		assert n == total, (n, total)
 		assert max(int(m) for m in re.findall(r"^(\d+) threads: waiting", dump, re.M)) >= 200, dump
 	END
+	# And these 200 stacks are those that gdb finds natively.
+	end_watched
+	rm -rf "$work/db" "$work/s"
+	database
+	python3 -c 'import socket, sys
+clients = [socket.socket(socket.AF_UNIX) for _ in range(200)]
+for c in clients:
+    c.connect(sys.argv[1])
+    assert len(c.recv(4)) == 4
+print("connected", flush=True)
+sys.stdin.read()' "$work/s" >"$work/clients" < <(tail -f /dev/null --pid="$pid" 3>&-) 3>&- &
+	until grep -q connected "$work/clients"; do sleep 0.05; done
+	run same_chains mariadbd "$work/dump" handle_one_connection
+	[ "$status" -eq 0 ]
+	read -r threads depth <<<"${lines[-1]}"
+	[ "$threads" -eq 200 ]
+	[ "$depth" -ge 10 ]
 }
 
 @test "a stripped program's names are read from where packages of debug information put them" {

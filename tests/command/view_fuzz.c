@@ -5,18 +5,23 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
-/* The input is laid over a whole image: its first two bytes say where. */
+/* The input is laid over a whole image, piece by piece: where, how much, and what. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
+	enum { HEAD = 3 };
 	static uint8_t image[IMAGE_BYTES];
-	size_t at;
 
-	if (n < 2)
-		return 0;
-	at = (size_t)(data[0] | data[1] << 8) % IMAGE_BYTES;
 	image_make(image);
-	n = n - 2 < IMAGE_BYTES - at ? n - 2 : IMAGE_BYTES - at;
-	memcpy(image + at, data + 2, n);
+	while (n > HEAD) {
+		size_t at = (size_t)(data[0] | data[1] << 8) % IMAGE_BYTES, bytes = data[2];
+		data += HEAD;
+		n -= HEAD;
+		bytes = bytes < n ? bytes : n;
+		bytes = bytes < IMAGE_BYTES - at ? bytes : IMAGE_BYTES - at;
+		memcpy(image + at, data, bytes);
+		data += bytes;
+		n -= bytes;
+	}
 	image_look(image, sizeof(image));
 	return 0;
 }
