@@ -146,6 +146,12 @@ check-threads: $(BUILD)/libheddle.so $(CONFORMANCE)
 	@bash tests/sum.sh -j $(JOBS) $(foreach p,$(CONFORMANCE),$(if $(or $(if $(ONLY),,all),$(findstring $(ONLY),$(p))),\
 		"bash tests/conformance/run.sh $(BUILD) $(p)"))
 
+# The same with a trace of each process, which is read in full; no part of check.
+.PHONY: check-traced
+check-traced: $(BUILD)/libheddle.so $(CONFORMANCE)
+	@rm -rf $(BUILD)/traced
+	@TRACED=$(abspath $(BUILD))/traced bash tests/conformance/run.sh $(BUILD) $(CONFORMANCE)
+
 # What the heddle command reads of strangers, with AddressSanitizer.
 READERS := $(addprefix shim/command/,digest.c elf.c event.c look.c mem.c modules.c options.c regs.c say.c scene.c symbols.c \
 	target.c unwind.c waits.c) tests/command/image.c
