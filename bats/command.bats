@@ -112,3 +112,44 @@ for x in t: x.join()'
 		[[ $output == "heddle: standard output: No space left on device" ]]
 	done
 }
+
+@test "--only: the programs that are named so, by their files or as they were started; others natively" {
+	build one.py <<-'C'
+		#include <pthread.h>
+		static void *nothing(void *arg) { return arg; }
+		int main(void)
+		{
+			pthread_t t;
+			return pthread_create(&t, 0, nothing, 0) || pthread_join(t, 0);
+		}
+	C
+	cp "$work/one.py" "$work/two.py"
+	# served PATTERN N: so many of two programs are.
+	served() {
+		run "$command" run --stats --only "$1" sh -c "'$work/one.py'; '$work/two.py'"
+		[ "$status" -eq 0 ]
+		[ "$(grep -c '^heddle: process' <<<"$output")" -eq "$2" ]
+	}
+	served 'one.py' 1
+	served '*.py' 2
+	served '???.py' 2
+	served 'x,y,two*' 1
+	served "$work/t*" 1
+	served 'py' 0
+	served 'sh' 0
+	served "$(printf '*e%.0s' $(seq 120))" 0
+	# A script has two names.
+	if [ -x /usr/bin/python3 ]; then
+		printf '%s\n' '#!/usr/bin/python3' 'import threading' \
+			't = threading.Thread(target=int); t.start(); t.join()' >"$work/one.py"
+		served 'one.py' 1
+		served 'python3*' 1
+	fi
+	# What cannot be served may be the way to what can.
+	run -127 "$command" run --only one.py --stats "$BATS_TEST_DIRNAME/nothing"
+	run "$command" run --only "" true
+	[ "$status" -eq 2 ]
+	HEDDLE_ONLY=$(printf 'e%.0s' $(seq 300)) run preloaded 2 /bin/true
+	[ "$status" -eq 0 ]
+	[[ $output == "heddle: HEDDLE_ONLY=eee"* ]]
+}

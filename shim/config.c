@@ -2,6 +2,7 @@
  * runtime may have put itself before it, and not be ready. */
 #include "config.h"
 
+#include <asm/unistd.h>
 #include <stddef.h>
 #include <sys/auxv.h>
 
@@ -57,6 +58,18 @@ static void set_trace(uint64_t n, const char *text)
 	}
 	text_put(&t, text);
 	config.trace = path;
+}
+
+enum { ONLY_MOST = 256, PATH_MOST = 4096 };
+
+/* The programs that are served, if not all: patterns, with commas between. */
+static char only[ONLY_MOST];
+
+static void set_only(uint64_t n, const char *text)
+{
+	for (n = 0; text[n]; n++)
+		only[n] = text[n];
+	only[n] = 0;
 }
 
 #define SETTER(field, type)                                                                        \
@@ -205,6 +218,62 @@ static void apply(const struct row *row, const char *value)
 	text_write2(&t);
 }
 
+/* Any letters for a star, any one for a question mark; up to a comma. */
+static bool matches(const char *pattern, const char *name)
+{
+	const char *star = NULL, *mark = NULL;
+
+	while (*name) {
+		if (*pattern == '*') {
+			star = ++pattern;
+			mark = name;
+		} else if (*pattern && *pattern != ',' && (*pattern == '?' || *pattern == *name)) {
+			pattern++;
+			name++;
+		} else if (star) {
+			pattern = star;
+			name = ++mark;
+		} else {
+			return false;
+		}
+	}
+	while (*pattern == '*')
+		pattern++;
+	return !*pattern || *pattern == ',';
+}
+
+/* A pattern with a slash is of the path, else of its last part. */
+static bool is_among(const char *path)
+{
+	const char *last = path;
+
+	for (const char *s = path; *s; s++)
+		if (*s == '/')
+			last = s + 1;
+	for (const char *p = only, *next; *p; p = *next ? next + 1 : next) {
+		bool whole = false;
+		for (next = p; *next && *next != ','; next++)
+			whole |= *next == '/';
+		if (matches(p, whole ? path : last))
+			return true;
+	}
+	return false;
+}
+
+/* By the name that it was started by, a script's for one, or that of its file. */
+static bool is_meant(void)
+{
+	const char *started = (const char *)getauxval(AT_EXECFN);
+	char file[PATH_MOST];
+	long n;
+
+	if (!only[0] || (started && is_among(started)))
+		return true;
+	n = arch_syscall3(__NR_readlink, (long)"/proc/self/exe", (long)file, sizeof(file) - 1);
+	file[n > 0 ? n : 0] = 0;
+	return is_among(file);
+}
+
 void config_read(char **environment)
 {
 	if (getauxval(AT_SECURE))
@@ -216,4 +285,5 @@ void config_read(char **environment)
 				apply(&rows[i], value);
 		}
 	}
+	config.off |= !is_meant();
 }

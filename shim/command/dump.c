@@ -374,6 +374,7 @@ const struct command command_dump = {
 	.what = "Prints every thread of a process: its state, what it waits for, its stack.",
 	.options = options,
 	.more = "Threads with the same stack are printed once. The process may be stopped or hung. Of a\n"
-		"thread that runs, the kernel's thread is held still for some microseconds.\n",
+		"thread that runs, the kernel's thread is held still for some microseconds. Names of C++ are\n"
+		"as the linker has them: heddle dump PID | c++filt.\n",
 	.run = run,
 };

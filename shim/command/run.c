@@ -56,12 +56,12 @@ static bool inject(void)
 	return true;
 }
 
-enum { PROCS, MAX_THREADS, STATS, TRACE, TRACE_LIMIT, DEADLOCK, SCHEDTRACE, SEED, OFF };
+enum { PROCS, MAX_THREADS, STATS, TRACE, TRACE_LIMIT, DEADLOCK, SCHEDTRACE, SEED, ONLY, OFF };
 
 static const struct option_row options[] = {
 	[PROCS] = { "procs", 'p', "N", "GOMAXPROCS: how many run at once" },
 	[MAX_THREADS] = { "max-threads", 0, "N", "rather no more kernel threads than these" },
-	[STATS] = { "stats", 0, NULL, "a table on stderr when it ends" },
+	[STATS] = { "stats", 0, NULL, "a table on stderr when it ends, if it made threads" },
 	[TRACE] = { "trace", 0, "FILE", "what ran where and who waited, for ui.perfetto.dev" },
 	[TRACE_LIMIT] = { "trace-limit", 0, "SIZE",
 			  "how large FILE may become, as in 64M or 2G; 512M otherwise; 0: any" },
@@ -70,6 +70,8 @@ static const struct option_row options[] = {
 	[SCHEDTRACE] = { "schedtrace", 0, "MS",
 			 "a line of the scheduler's state on stderr, so often" },
 	[SEED] = { "seed", 0, "N", "of the scheduler's random choices" },
+	[ONLY] = { "only", 0, "PATTERN",
+		   "run what COMMAND starts natively, itself too, but programs named so: 'redis-*,python3'" },
 	[OFF] = { "off", 0, NULL, "run natively" },
 	{ NULL, 0, NULL, NULL },
 };
@@ -120,7 +122,7 @@ static bool set_trace_limit(const char *value)
 /* An option's wish, to the environment. False: its value cannot be. */
 static bool apply(int option, const char *value)
 {
-	enum { HOUR_MS = 3600 * 1000, MOST_PROCS = 1024, MOST_THREADS = 10000 };
+	enum { HOUR_MS = 3600 * 1000, ONLY_MOST = 256, MOST_PROCS = 1024, MOST_THREADS = 10000 };
 	long n;
 
 	switch (option) {
@@ -147,6 +149,11 @@ static bool apply(int option, const char *value)
 	case SEED:
 		return read_number("--seed", value, 0, LONG_MAX, &n) &&
 		       setenv("HEDDLE_SEED", value, 1) == 0;
+	case ONLY:
+		if (*value && strlen(value) < ONLY_MOST)
+			return setenv("HEDDLE_ONLY", value, 1) == 0;
+		fprintf(stderr, "heddle: --only: '%s' is no pattern\n", value);
+		return false;
 	case OFF:
 		return setenv("HEDDLE", "off", 1) == 0;
 	default:
@@ -191,13 +198,14 @@ static int not_run(const char *command, const struct target *t)
 static int run(const struct command *self, int argc, char **argv)
 {
 	static struct target target;
-	bool off = false, native = false;
+	bool off = false, native = false, any = true;
 	struct scan scan;
 	int found;
 
 	scan_begin(&scan, self, argc, argv);
 	while ((found = scan_next(&scan)) >= 0) {
 		off |= found == OFF;
+		any &= found != ONLY;
 		if (!apply(found, scan.value))
 			return USAGE;
 	}
@@ -207,7 +215,8 @@ static int run(const struct command *self, int argc, char **argv)
 		fprintf(stderr, "heddle run: which command? see heddle run --help\n");
 		return USAGE;
 	}
-	if (!off && !may_serve(scan.operands[0], &target, &native))
+	/* With --only it is the way to another, perhaps. */
+	if (!off && any && !may_serve(scan.operands[0], &target, &native))
 		return CANNOT_RUN;
 	if (!off && !native && !inject())
 		return CANNOT_RUN;
