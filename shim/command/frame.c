@@ -45,7 +45,9 @@ static double rate(const struct picture *p, const char *counter)
 /* Short, whatever its size. */
 static const char *short_rate(char *buf, double r)
 {
-	if (r < 9.95)
+	if (r < 0.05)
+		snprintf(buf, SAY_TIME, "0");
+	else if (r < 9.95)
 		snprintf(buf, SAY_TIME, "%.1f", r);
 	else if (r < 99999.5)
 		snprintf(buf, SAY_TIME, "%.0f", r);
@@ -73,7 +75,7 @@ static void draw_process(FILE *to, const struct picture *p)
 	     (unsigned long long)p->now->sched.gomaxprocs);
 	for (unsigned i = 0; i < sizeof(counters) / sizeof(*counters); i++)
 		n += snprintf(text + n, sizeof(text) - (size_t)n, "%s%s %s",
-			      i ? "   " : "per second: ", short_rate(r, rate(p, counters[i])),
+			      i ? "  " : "per second: ", short_rate(r, rate(p, counters[i])),
 			      names[i]);
 	line(to, p, "", "%s", text);
 }

@@ -54,7 +54,7 @@ static void gauges(const struct view *v, const struct scene *s, struct gauge *g)
 		{ "kernel_threads", "kernel threads of the scheduler", s->sched.mcount },
 		{ "idle_kernel_threads", "of these, asleep without work", s->sched.nmidle },
 		{ "global_queue", "threads in the global run queue", s->sched.runqsize },
-		{ "uptime_seconds", "since the program's second thread",
+		{ "uptime_seconds", "seconds since the program's second thread",
 		  (s->now - v->page.born) / 1000000000u },
 	};
 
