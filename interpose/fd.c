@@ -28,6 +28,22 @@ static bool option(int fd, int name, void *value, unsigned len)
 	return arch_owncall(SYS_getsockopt, fd, SOL_SOCKET, name, (long)value, (long)&len, 0) == 0;
 }
 
+int fd_local(int fd)
+{
+	int domain = 0, type = 0;
+
+	if (!option(fd, SO_DOMAIN, &domain, sizeof(domain)) || domain != AF_UNIX)
+		return 0;
+	return option(fd, SO_TYPE, &type, sizeof(type)) ? type : 0;
+}
+
+int fd_error(int fd, int otherwise)
+{
+	int error = 0;
+
+	return option(fd, SO_ERROR, &error, sizeof(error)) && error ? error : otherwise;
+}
+
 void fd_timeouts(void)
 {
 	st_rlx(&any_timeouts, true);

@@ -94,6 +94,11 @@ void fd_surprised(int fd);
 void fd_closing(int fd);
 void standin_put(int fd);
 
+/* fd_local: the type of a socket of AF_UNIX; 0: it is none. fd_error: the socket's error, which it
+ * takes; or else. */
+int fd_local(int fd);
+int fd_error(int fd, int otherwise);
+
 /* fd_timed: how long a call may block (SO_RCVTIMEO, SO_SNDTIMEO), in ns; 0: for ever.
  * fd_timeouts: some socket of the process may have one. */
 uint64_t fd_timed(int fd, enum polldir dir);

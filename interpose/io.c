@@ -57,11 +57,39 @@ static bool counts(int fd)
 	       (how.c_cc[VMIN] != 1 || how.c_cc[VTIME] != 0);
 }
 
+/* What the kernel says to a sender whom it wakes, and not to one who begins. On a local stream:
+ * the socket's error, which is gone then, or EPIPE, but no SIGPIPE; to send nothing is to ask.
+ * On others what has been sent counts, and the error is the next call's. 0: nothing, try. */
+static long woken(const struct io *io)
+{
+	struct pollfd p = { .fd = io->fd };
+	long r;
+
+	if (io->local == SOCK_STREAM) {
+		r = arch_owncall(SYS_sendto, io->fd, 0, 0, MSG_DONTWAIT | MSG_NOSIGNAL, 0, 0);
+		return r == -EPIPE ? -fd_error(io->fd, EPIPE) : 0;
+	}
+	if (!io->begun || io->road != ROAD_SOCKET)
+		return 0;
+	r = arch_syscall3(SYS_poll, (long)&p, 1, 0);
+	return r == 1 && (p.revents & POLLHUP) ? -EPIPE : 0;
+}
+
+long io_part(struct io *io)
+{
+	if (!io->asked && !io->begun)
+		io->local = io->road == ROAD_SOCKET ? fd_local(io->fd) : 0;
+	io->begun = true;
+	io->flags |= MSG_NOSIGNAL;
+	/* There, each part has the whole time. */
+	if (io->timed && io->local)
+		io->deadline.at = nanotime() + io->span;
+	return woken(io);
+}
+
 /* May the call block at all, and how long? As io_block. */
 static long ask(struct io *io)
 {
-	uint64_t span;
-
 	if (!fd_sole(io->fd)) {
 		long flags = arch_syscall3(SYS_fcntl, io->fd, F_GETFL, 0);
 		if (flags < 0)
@@ -76,11 +104,13 @@ static long ask(struct io *io)
 		return 1;
 	if (io->road == ROAD_READY && io->dir == POLL_READ && counts(io->fd))
 		return 1;
-	span = fd_timed(io->fd, io->dir);
-	if (span != 0) {
+	if (io->dir == POLL_WRITE && io->road != ROAD_READY)
+		io->local = fd_local(io->fd);
+	io->span = fd_timed(io->fd, io->dir);
+	if (io->span != 0) {
 		io->timed = true;
 		io->deadline.clock = CLOCK_MONOTONIC;
-		io->deadline.at = nanotime() + span;
+		io->deadline.at = nanotime() + io->span;
 	}
 	return 0;
 }
@@ -92,10 +122,15 @@ static bool interrupts(const struct io *io, const struct thread *t)
 	       ((io->timed || io->begun) && ld_rlx(&t->handled) != io->handled);
 }
 
+enum { LOOK_AGAIN = 1000000000 };
+
 long io_block(struct io *io)
 {
 	struct thread *t = thread_self();
 	struct pollwait w = { .fd = io->fd, .dirs = (uint8_t)(1 << io->dir), .alone = true };
+	const struct deadline *until;
+	struct deadline look;
+	bool again;
 	long r;
 
 	if (!io->asked) {
@@ -106,18 +141,22 @@ long io_block(struct io *io)
 			return r;
 	}
 	w.ticket[io->dir] = io->ticket;
+	/* That the other end reads no more, no poll tells. */
+	look = (struct deadline){ CLOCK_MONOTONIC, io->local ? nanotime() + LOOK_AGAIN : 0 };
+	again = io->local && !(io->timed && io->deadline.at < look.at);
+	until = again ? &look : io->timed ? &io->deadline : NULL;
 	cancel_begin();
 	alert(t);
 	/* Also by a handler that ran between two sleeps. */
-	r = interrupts(io, t) ? -EINTR : netpoll_waitany(&w, 1, io->timed ? &io->deadline : NULL);
+	r = interrupts(io, t) ? -EINTR : netpoll_waitany(&w, 1, until);
 	st_rlx(&t->alert, false);
 	st_rlx(&t->interruptible, NO_WAIT);
 	switch (r) {
 	case 0:
 		signals_pull();
-		return 0;
+		return io->dir == POLL_WRITE ? woken(io) : 0;
 	case -ETIMEDOUT:
-		return -EAGAIN;
+		return again ? woken(io) : -EAGAIN;
 	case -EINTR:
 		cancel_point();
 		if (interrupts(io, t))
@@ -157,5 +196,8 @@ long io_wait(struct io *io)
 		r = io_block(io);
 		if (r != 0)
 			return r < 0 ? r : 0;
+		/* It may be broken, and not ready. */
+		if (io->local == SOCK_SEQPACKET)
+			return 0;
 	}
 }

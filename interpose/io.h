@@ -21,12 +21,15 @@ struct io {
 	uint32_t ticket;
 	bool asked; /* whether it may block; then deadline is known */
 	bool timed;
+	int local; /* the type of a socket of AF_UNIX that is sent to, else 0; once asked or begun
+		    */
 	bool vector; /* buf is one, of n elements */
 	bool accepts; /* which is refused at once unless fd listens */
 	bool begun; /* bytes have gone: any handler ends it with so many */
 	uint32_t handled, stopped; /* the thread's, when it first slept, or was last restarted */
 	bool standin; /* fd stands for one that was closed meanwhile */
 	struct deadline deadline;
+	uint64_t span; /* which ends so long after it began */
 	/* The call's: */
 	void *buf;
 	size_t n;
@@ -57,6 +60,9 @@ bool io_refused(struct io *io, long r);
 
 /* io_ready: 1 if fd is ready in its direction, else 0; -errno. */
 long io_ready(const struct io *io);
+
+/* io_part: a part has been sent. 0: the rest may be tried; or why it is not to be. */
+long io_part(struct io *io);
 
 /* io_end: what is to be done about an io that io_block may have slept for. */
 void io_end_slow(struct io *io);

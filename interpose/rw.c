@@ -85,13 +85,12 @@ static __attribute__((noinline)) long write_rest(struct io *io, long r)
 {
 	long done = r;
 
-	/* A peer that goes away now ends the call early, without a signal. */
-	io->flags |= MSG_NOSIGNAL;
-	io->begun = true;
 	while (r > 0 && (size_t)r < io->n && io->road != ROAD_CALL) {
 		io->buf = (char *)io->buf + r;
 		io->n -= (size_t)r;
-		r = io_do(io, write_socket, write_nowait, write_call);
+		r = io_part(io);
+		if (r == 0)
+			r = io_do(io, write_socket, write_nowait, write_call);
 		if (r > 0)
 			done += r;
 	}
@@ -119,15 +118,15 @@ static __attribute__((noinline)) long writev_rest(struct io *io, long r)
 	for (; i < n && skip >= v[i].iov_len; i++)
 		skip -= v[i].iov_len;
 	io->flags = 0;
-	io->begun = true;
 	io->vector = false;
-	for (; i < n; i++, skip = 0) {
+	for (; i < n && io->road != ROAD_CALL; i++, skip = 0) {
 		if (v[i].iov_len == skip)
 			continue;
 		io->buf = (char *)v[i].iov_base + skip;
 		io->n = v[i].iov_len - skip;
-		io->flags |= MSG_NOSIGNAL;
-		r = io_do(io, write_socket, write_nowait, write_call);
+		r = io_part(io);
+		if (r == 0)
+			r = io_do(io, write_socket, write_nowait, write_call);
 		if (r > 0 && (size_t)r < io->n)
 			r = write_rest(io, r);
 		if (r <= 0)

@@ -136,12 +136,12 @@ static __attribute__((noinline)) long send_rest(struct io *io, long r)
 {
 	long done = r;
 
-	io->flags |= MSG_NOSIGNAL;
-	io->begun = true;
 	while (r > 0 && (size_t)r < io->n && io->road == ROAD_SOCKET) {
 		io->buf = (char *)io->buf + r;
 		io->n -= (size_t)r;
-		r = io_do(io, sendto_attempt, sendto_attempt, sendto_call);
+		r = io_part(io);
+		if (r == 0)
+			r = io_do(io, sendto_attempt, sendto_attempt, sendto_call);
 		if (r > 0)
 			done += r;
 	}
@@ -194,24 +194,19 @@ static __attribute__((noinline)) long sendmsg_rest(struct io *io, long sent)
 	const struct iovec *v = msg->msg_iov;
 	size_t skip = (size_t)sent;
 
-	for (size_t i = 0; i < msg->msg_iovlen; i++, v++) {
-		struct io part = *io;
+	for (size_t i = 0; i < msg->msg_iovlen && io->road == ROAD_SOCKET; i++, v++) {
 		long r;
 		if (skip >= v->iov_len) {
 			skip -= v->iov_len;
 			continue;
 		}
-		part.buf = (char *)v->iov_base + skip;
-		part.n = v->iov_len - skip;
-		part.flags |= MSG_NOSIGNAL;
-		part.begun = true;
-		part.addr = NULL;
-		part.addrlen = NULL;
-		r = io_do(&part, sendto_attempt, sendto_attempt, sendto_call);
-		if (r > 0 && (size_t)r < part.n)
-			r = send_rest(&part, r);
-		io->standin = part.standin;
-		io->fd = part.fd;
+		io->buf = (char *)v->iov_base + skip;
+		io->n = v->iov_len - skip;
+		r = io_part(io);
+		if (r == 0)
+			r = io_do(io, sendto_attempt, sendto_attempt, sendto_call);
+		if (r > 0 && (size_t)r < io->n)
+			r = send_rest(io, r);
 		if (r > 0)
 			sent += r;
 		if (r != (long)(v->iov_len - skip))
@@ -331,6 +326,9 @@ EXPORT int shutdown(int fd, int how)
 		netpoll_poke(fd, POLL_READ);
 		netpoll_poke(fd, POLL_WRITE);
 	}
+	/* To who sends there it is the end, too. */
+	if (r == 0 && t)
+		fd_moved(fd, POLL_READ);
 	return r;
 }
 

@@ -1,0 +1,156 @@
+/* What the kernel says to those who block on sockets when it is over, and to those whom it does not
+ * let wait. The same holds natively. */
+#include "common.h"
+
+#include <netinet/in.h>
+#include <sys/ioctl.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+
+static int ends[2];
+
+static void own_address(int fd, struct sockaddr_in *at)
+{
+	socklen_t len = sizeof(*at);
+
+	*at = (struct sockaddr_in){ .sin_family = AF_INET,
+				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	EXPECT_EQ(bind(fd, (struct sockaddr *)at, sizeof(*at)), 0);
+	EXPECT_EQ(getsockname(fd, (struct sockaddr *)at, &len), 0);
+}
+
+static void pair_of(int domain, int fd[2])
+{
+	struct sockaddr_in at;
+	int l, narrow = domain == AF_UNIX ? 4608 : 65536;
+
+	if (domain == AF_UNIX) {
+		EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
+	} else {
+		l = socket(AF_INET, SOCK_STREAM, 0);
+		own_address(l, &at);
+		EXPECT_EQ(listen(l, 4), 0);
+		fd[1] = socket(AF_INET, SOCK_STREAM, 0);
+		EXPECT_EQ(connect(fd[1], (struct sockaddr *)&at, sizeof(at)), 0);
+		fd[0] = accept(l, NULL, NULL);
+		EXPECT(fd[0] >= 0);
+		EXPECT_EQ(close(l), 0);
+	}
+	EXPECT_EQ(setsockopt(fd[1], SOL_SOCKET, SO_SNDBUF, &narrow, sizeof(narrow)), 0);
+	EXPECT_EQ(setsockopt(fd[0], SOL_SOCKET, SO_RCVBUF, &narrow, sizeof(narrow)), 0);
+}
+
+/* ---- the other end goes away while one waits for room ---- */
+
+enum { BIG = 8 << 20 };
+static char big[BIG];
+static long sent;
+static int failure, whole;
+
+static void *sends(void *how)
+{
+	size_t n = whole ? 3 : BIG;
+	struct iovec v[2] = { { big, n / 2 }, { big, n - n / 2 } };
+	struct msghdr m = { .msg_iov = v, .msg_iovlen = 2 };
+	struct mmsghdr mm = { .msg_hdr = m };
+
+	switch ((long)how) {
+	case 0:
+		sent = write(ends[1], big, n);
+		break;
+	case 1:
+		sent = writev(ends[1], v, 2);
+		break;
+	case 2:
+		sent = send(ends[1], big, n, 0);
+		break;
+	case 3:
+		sent = sendmsg(ends[1], &m, 0);
+		break;
+	default:
+		sent = sendmmsg(ends[1], &mm, 1, 0);
+	}
+	failure = errno;
+	return NULL;
+}
+
+/* A thread waits for room in this call; then it has none. */
+static void waits_for_room(long how, int domain, void (*goes)(void))
+{
+	pthread_t t;
+
+	pair_of(domain, ends);
+	if (whole)
+		fill(ends[1]);
+	start(&t, 1, sends, (void *)how);
+	settle();
+	goes();
+	join(&t, 1);
+	EXPECT_EQ(handled.n, 0);
+}
+
+static void closes(void)
+{
+	EXPECT_EQ(close(ends[0]), 0);
+}
+
+static void reads_no_more(void)
+{
+	EXPECT_EQ(shutdown(ends[0], SHUT_RD), 0);
+}
+
+static void writes_no_more(void)
+{
+	EXPECT_EQ(shutdown(ends[1], SHUT_WR), 0);
+}
+
+/* It learns the socket's error, which then is gone; and no signal comes, as it does to those who
+ * only then begin. */
+TEST(who_waits_for_room_learns_why_there_will_be_none)
+{
+	char c;
+
+	handle(SIGPIPE, SA_RESTART);
+	whole = true;
+	for (long how = 0; how < 5; how++) {
+		waits_for_room(how, AF_UNIX, closes);
+		EXPECT_EQ(sent, -1);
+		EXPECT_EQ(failure, ECONNRESET);
+		EXPECT_EQ(recv(ends[1], &c, 1, 0), 0);
+		FAILS(send(ends[1], &c, 1, 0), EPIPE);
+		EXPECT_EQ(handled.n, 1);
+		handled.n = 0;
+		EXPECT_EQ(close(ends[1]), 0);
+
+		waits_for_room(how, AF_UNIX, reads_no_more);
+		EXPECT_EQ(sent, -1);
+		EXPECT_EQ(failure, EPIPE);
+		EXPECT_EQ(close(ends[0]), 0);
+		EXPECT_EQ(close(ends[1]), 0);
+
+		waits_for_room(how, AF_UNIX, writes_no_more);
+		EXPECT_EQ(sent, -1);
+		EXPECT_EQ(failure, EPIPE);
+		EXPECT_EQ(close(ends[0]), 0);
+		EXPECT_EQ(close(ends[1]), 0);
+	}
+}
+
+/* What went counts. Of a local stream the error is gone with it; of tcp it is the next call's. */
+TEST(of_what_is_sent_in_part_the_part_counts)
+{
+	char c;
+
+	handle(SIGPIPE, SA_RESTART);
+	for (long how = 0; how < 4; how++) {
+		waits_for_room(how, AF_UNIX, closes);
+		EXPECT(sent > 0 && sent < BIG);
+		EXPECT_EQ(recv(ends[1], &c, 1, 0), 0);
+		EXPECT_EQ(close(ends[1]), 0);
+
+		waits_for_room(how, AF_INET, closes);
+		EXPECT(sent > 0 && sent < BIG);
+		FAILS(recv(ends[1], &c, 1, 0), ECONNRESET);
+		EXPECT_EQ(close(ends[1]), 0);
+	}
+}
