@@ -115,6 +115,16 @@ static long ask(struct io *io)
 	return 0;
 }
 
+/* A queue of errors that nobody takes (MSG_ERRQUEUE) is an event to each poll, and to the call it
+ * is nothing: only the kernel can wait beside it. */
+static bool errs(const struct io *io)
+{
+	short wanted = io->dir == POLL_READ ? POLLIN | POLLRDHUP : POLLOUT;
+	struct pollfd p = { .fd = io->fd, .events = wanted };
+
+	return arch_syscall3(SYS_poll, (long)&p, 1, 0) == 1 && p.revents == POLLERR;
+}
+
 /* signal(7): with a time-out the call is never restarted. */
 static bool interrupts(const struct io *io, const struct thread *t)
 {
@@ -140,6 +150,8 @@ long io_block(struct io *io)
 		if (r != 0)
 			return r;
 	}
+	if (io->slept && errs(io))
+		return 1;
 	w.ticket[io->dir] = io->ticket;
 	/* That the other end reads no more, no poll tells. */
 	look = (struct deadline){ CLOCK_MONOTONIC, io->local ? nanotime() + LOOK_AGAIN : 0 };
@@ -154,6 +166,7 @@ long io_block(struct io *io)
 	switch (r) {
 	case 0:
 		signals_pull();
+		io->slept = true;
 		return io->dir == POLL_WRITE ? woken(io) : 0;
 	case -ETIMEDOUT:
 		return again ? woken(io) : -EAGAIN;

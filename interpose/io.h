@@ -25,6 +25,7 @@ struct io {
 		    */
 	bool vector; /* buf is one, of n elements */
 	bool accepts; /* which is refused at once unless fd listens */
+	bool slept; /* and was woken by the poller, for nothing if it sleeps again */
 	bool begun; /* bytes have gone: any handler ends it with so many */
 	uint32_t handled, stopped; /* the thread's, when it first slept, or was last restarted */
 	bool standin; /* fd stands for one that was closed meanwhile */

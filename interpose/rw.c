@@ -48,6 +48,10 @@ static long write_nowait(const struct io *io)
 
 static long write_call(const struct io *io)
 {
+	/* Of the rest of a write to a socket, which raises no signal. */
+	if (unlikely(io->begun && io->road == ROAD_SOCKET))
+		return arch_syscall6(SYS_sendto, io->fd, (long)io->buf, (long)io->n, io->flags, 0,
+				     0);
 	return arch_syscall3(SYS_write, io->fd, (long)io->buf, (long)io->n);
 }
 

@@ -154,3 +154,39 @@ TEST(of_what_is_sent_in_part_the_part_counts)
 		EXPECT_EQ(close(ends[1]), 0);
 	}
 }
+
+/* ---- errors that nobody takes ---- */
+
+static void *receives(void *arg)
+{
+	char c;
+
+	tick(&entered);
+	EXPECT_EQ(recv(*(int *)arg, &c, 1, 0), 1);
+	return NULL;
+}
+
+/* A poll is over at once, and the call is not. */
+TEST(who_receives_sleeps_beside_a_queue_of_errors)
+{
+	struct sockaddr_in at, none;
+	int fd = socket(AF_INET, SOCK_DGRAM, 0), gone = socket(AF_INET, SOCK_DGRAM, 0), on = 1;
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	pthread_t t;
+	char c;
+
+	own_address(fd, &at);
+	own_address(gone, &none);
+	EXPECT_EQ(close(gone), 0);
+	EXPECT_EQ(setsockopt(fd, IPPROTO_IP, IP_RECVERR, &on, sizeof(on)), 0);
+	EXPECT_EQ(sendto(fd, "x", 1, 0, (struct sockaddr *)&none, sizeof(none)), 1);
+	EXPECT_EQ(poll(&p, 1, -1), 1);
+	FAILS(recv(fd, &c, 1, 0), ECONNREFUSED);
+	EXPECT_EQ(poll(&p, 1, -1), 1);
+	EXPECT_EQ(p.revents, POLLERR);
+	start(&t, 1, receives, &fd);
+	await(&entered, 1);
+	settle();
+	EXPECT_EQ(sendto(fd, "x", 1, 0, (struct sockaddr *)&at, sizeof(at)), 1);
+	join(&t, 1);
+}
