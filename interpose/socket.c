@@ -1,4 +1,5 @@
 /* Calls that only sockets know. */
+#include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/sendfile.h>
@@ -6,6 +7,7 @@
 #include <time.h>
 
 #include "io.h"
+#include "os.h"
 
 /* ---- receiving ---- */
 
@@ -34,6 +36,56 @@ static long recvmsg_call(const struct io *io)
 /* These never block, or not for what the poller could see. */
 enum { NOT_FOR_US = MSG_DONTWAIT | MSG_OOB | MSG_ERRQUEUE | MSG_FASTOPEN };
 
+/* As the kernel looks at it before it waits. */
+static long msg_refused(const struct msghdr *msg)
+{
+	struct msghdr m;
+	struct iovec end;
+	long r = io_fetch(&m, msg, sizeof(m));
+
+	if (r != 0 || m.msg_iovlen == 0)
+		return r;
+	if ((int)m.msg_namelen < 0)
+		return -EINVAL;
+	if (m.msg_iovlen > IOV_MAX)
+		return -EMSGSIZE;
+	r = io_fetch(&end, m.msg_iov, sizeof(end));
+	return r != 0 ? r : io_fetch(&end, m.msg_iov + m.msg_iovlen - 1, sizeof(end));
+}
+
+/* Waits until there is something to receive. What refuses at once a poll does not tell: to look
+ * at nothing does, and leaves all there. 0: the call may be made; or -errno. */
+static long receivable(struct io *io, const struct msghdr *msg)
+{
+	for (;;) {
+		long r;
+		if (io_road(io) == ROAD_CALL)
+			return 0;
+		r = arch_owncall(SYS_recvfrom, io->fd, 0, 0, MSG_PEEK | MSG_DONTWAIT, 0, 0);
+		if (r >= 0)
+			return 0;
+		if (r != -EAGAIN && r != -ENOSYS && r != -EPERM)
+			return r;
+		r = msg && !io->asked ? msg_refused(msg) : 0;
+		if (r == 0)
+			r = io_ready(io);
+		if (r == 0)
+			r = io_block(io);
+		if (r != 0)
+			return r < 0 ? r : 0;
+	}
+}
+
+/* How much is all, and whether it counts here, and how long it may take, the kernel knows best. */
+static long receive_all(struct io *io, attempt *call)
+{
+	long r = 0;
+
+	if (fd_timed(io->fd, POLL_READ) == 0)
+		r = receivable(io, call == recvmsg_call ? io->buf : NULL);
+	return r == 0 ? io_announced(io, call) : r;
+}
+
 static long receive(struct io *io, attempt *try, attempt *call)
 {
 	long r;
@@ -42,8 +94,7 @@ static long receive(struct io *io, attempt *try, attempt *call)
 	if (io->flags & NOT_FOR_US)
 		r = io_announced(io, call);
 	else if (io->flags & MSG_WAITALL)
-		/* How much is all, and whether it counts here, the kernel knows best. */
-		r = io_do(io, NULL, NULL, call);
+		r = receive_all(io, call);
 	else
 		r = io_do(io, try, try, call);
 	io_end(io);
@@ -85,23 +136,49 @@ static bool is_span(const struct timespec *t)
 	return t->tv_sec >= 0 && t->tv_nsec >= 0 && t->tv_nsec < 1000000000;
 }
 
+/* Of *t, of which so much is over. */
+static void shorten(struct timespec *t, uint64_t by)
+{
+	int64_t sec = t->tv_sec - (int64_t)(by / 1000000000);
+	long ns = t->tv_nsec - (long)(by % 1000000000);
+
+	if (ns < 0) {
+		ns += 1000000000;
+		sec--;
+	}
+	*t = sec < 0 ? (struct timespec){ 0 } : (struct timespec){ sec, ns };
+}
+
+/* Its time is looked at after each message, and counts from the call on. */
 EXPORT int recvmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags, struct timespec *timeout)
 {
 	struct io io = { .fd = fd, .dir = POLL_READ };
 	struct thread *t = io_self();
+	struct timespec left;
+	uint64_t since = 0;
 	long r = 0;
 
 	if (!t)
 		return real_table.recvmmsg(fd, msgs, n, flags, timeout);
 	cancel_point();
-	/* The time-out counts from the first message on; one that is none is refused at once. */
-	if (!(flags & NOT_FOR_US) && n > 0 && (!timeout || is_span(timeout)))
-		r = io_wait(&io);
+	if (timeout) {
+		since = nanotime();
+		r = io_fetch(&left, timeout, sizeof(left));
+		if (r == 0 && !is_span(&left))
+			r = -EINVAL;
+	}
+	if (r == 0 && !(flags & NOT_FOR_US) && n > 0)
+		r = receivable(&io, &msgs->msg_hdr);
 	if (r == 0) {
+		if (timeout)
+			shorten(&left, nanotime() - since);
 		cancel_blocks(t);
-		r = arch_syscall6(SYS_recvmmsg, io.fd, (long)msgs, n, flags, (long)timeout, 0);
+		r = arch_syscall6(SYS_recvmmsg, io.fd, (long)msgs, n, flags,
+				  timeout ? (long)&left : 0, 0);
 		cancel_unblocks(t);
 	}
+	if (timeout && r > 0)
+		*timeout = left;
 	io_end(&io);
 	return (int)io_answer(r);
 }

@@ -155,6 +155,87 @@ TEST(of_what_is_sent_in_part_the_part_counts)
 	}
 }
 
+/* ---- refused at once ---- */
+
+static void *is_refused(void *arg)
+{
+	struct iovec v = { big, 1 };
+	struct mmsghdr m = { .msg_hdr = { .msg_iov = &v, .msg_iovlen = 1 } };
+	int fd[2], l = socket(AF_INET, SOCK_STREAM, 0), u = socket(AF_UNIX, SOCK_STREAM, 0);
+
+	EXPECT_EQ(pipe(fd), 0);
+	FAILS(recv(fd[0], big, 1, MSG_WAITALL), ENOTSOCK);
+	FAILS(recvmsg(fd[0], &m.msg_hdr, MSG_WAITALL), ENOTSOCK);
+	FAILS(recvmmsg(fd[0], &m, 1, 0, NULL), ENOTSOCK);
+	EXPECT_EQ(close(fd[0]), 0);
+	EXPECT_EQ(close(fd[1]), 0);
+
+	EXPECT_EQ(listen(l, 1), 0);
+	FAILS(recv(l, big, 1, MSG_WAITALL), ENOTCONN);
+	FAILS(recvmmsg(l, &m, 1, 0, NULL), ENOTCONN);
+	EXPECT_EQ(bind(u, &(struct sockaddr){ .sa_family = AF_UNIX }, sizeof(sa_family_t)), 0);
+	EXPECT_EQ(listen(u, 1), 0);
+	FAILS(recv(u, big, 1, MSG_WAITALL), EINVAL);
+	EXPECT_EQ(close(l), 0);
+	EXPECT_EQ(close(u), 0);
+
+	pair_of(AF_UNIX, fd);
+	FAILS(recvmsg(fd[0], nowhere, MSG_WAITALL), EFAULT);
+	FAILS(recvmmsg(fd[0], nowhere, 1, 0, NULL), EFAULT);
+	FAILS(recvmmsg(fd[0], &m, 1, 0, nowhere), EFAULT);
+	m.msg_hdr.msg_iov = nowhere;
+	FAILS(recvmsg(fd[0], &m.msg_hdr, MSG_WAITALL), EFAULT);
+	m.msg_hdr.msg_iovlen = 100000;
+	FAILS(recvmmsg(fd[0], &m, 1, 0, NULL), EMSGSIZE);
+	EXPECT_EQ(close(fd[0]), 0);
+	EXPECT_EQ(close(fd[1]), 0);
+	return arg;
+}
+
+TEST(what_is_refused_is_not_waited_for)
+{
+	in_threads(2, is_refused);
+}
+
+/* ---- recvmmsg's time ---- */
+
+static struct timespec left;
+
+static void *receives_two(void *arg)
+{
+	char c[2];
+	struct iovec v[2] = { { c, 1 }, { c + 1, 1 } };
+	struct mmsghdr m[2] = { { .msg_hdr = { .msg_iov = &v[0], .msg_iovlen = 1 } },
+				{ .msg_hdr = { .msg_iov = &v[1], .msg_iovlen = 1 } } };
+
+	return (void *)(long)recvmmsg(*(int *)arg, m, 2, 0, &left);
+}
+
+/* It counts from the call on, and is looked at after each message. */
+TEST(the_time_of_recvmmsg_counts_before_the_first_message)
+{
+	pthread_t t;
+
+	EXPECT_EQ(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends), 0);
+	left.tv_nsec = 1 * MS;
+	start(&t, 1, receives_two, &ends[0]);
+	settle();
+	usleep(5000);
+	EXPECT_EQ(send(ends[1], "a", 1, 0), 1);
+	EXPECT_EQ(result_of(t), 1);
+	EXPECT_EQ(left.tv_sec, 0);
+	EXPECT_EQ(left.tv_nsec, 0);
+
+	left = (struct timespec){ 3000, 0 };
+	start(&t, 1, receives_two, &ends[0]);
+	settle();
+	usleep(5000);
+	EXPECT_EQ(send(ends[1], "ab", 2, 0), 2);
+	EXPECT_EQ(send(ends[1], "cd", 2, 0), 2);
+	EXPECT_EQ(result_of(t), 2);
+	EXPECT(left.tv_sec < 3000 && left.tv_nsec > 0);
+}
+
 /* ---- errors that nobody takes ---- */
 
 static void *receives(void *arg)
