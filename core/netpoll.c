@@ -140,7 +140,7 @@ void netpoll_verify(int n)
 			/* It was closed, or is now of a kind that cannot be polled: the
 			 * call itself will say so. */
 			st_rlx(&pd->registered, 0);
-			poll_collect(pd, POLL_BOTH, &list);
+			poll_collect(pd, POLL_BOTH, true, &list);
 		}
 		unlock(&pd->lock);
 	}
@@ -180,7 +180,7 @@ struct glist netpoll(int64_t ns)
 			poll_collect(pd,
 				     (uint8_t)(ev[i].dir[POLL_READ] << POLL_READ |
 					       ev[i].dir[POLL_WRITE] << POLL_WRITE),
-				     &list);
+				     false, &list);
 		}
 		unlock(&pd->lock);
 	}

@@ -3,8 +3,9 @@
  * A waiter first takes a ticket (netpoll_ticket), then tries its call without blocking,
  * then waits with that ticket: an event between the two makes the wait return at once.
  * Any number of Gs may wait on one fd and direction; an event wakes all of them, to try
- * again. An fd may be closed and reused without our being told: before an M blocks in the
- * poller, each registration that a wait relied on is made sure of. */
+ * again; but of those that wait for their turn, only the one that waits longest. An fd may
+ * be closed and reused without our being told: before an M blocks in the poller, each
+ * registration that a wait relied on is made sure of. */
 #ifndef HEDDLE_NETPOLL_H
 #define HEDDLE_NETPOLL_H
 
@@ -32,6 +33,7 @@ struct pollwait {
 	int fd; /* negative: none */
 	uint8_t dirs; /* 1 << enum polldir */
 	bool alone; /* the only one of the wait, which ends if fd is forgotten */
+	bool turns; /* an event wakes one of those; who was woken sees to the next: netpoll_pass */
 	uint32_t ticket[2];
 	/* The poller's own. */
 	int moved; /* with -ESTALE: as given to netpoll_forget */
@@ -40,7 +42,7 @@ struct pollwait {
 	struct polldesc *pd;
 	struct g *gp;
 	uint64_t seq;
-	struct pollwait *next, *prev;
+	struct pollwait *next, *prev; /* the first's prev is the last */
 };
 
 /* netpoll_tickets: netpoll_ticket for each. netpoll_waitany: netpoll_wait for an event on any
@@ -53,8 +55,11 @@ int netpoll_waitany(struct pollwait *w, int n, const struct deadline *deadline);
 bool netpoll_known(int fd);
 bool netpoll_busy(int fd);
 
-/* netpoll_poke: there may be an event on fd: whoever waits for it tries again. */
+/* netpoll_poke: there may be an event on fd: whoever waits for it tries again, out of turn too.
+ * netpoll_pass: as an event: whoever has an older ticket tries again, and the next whose turn it
+ * is. */
 void netpoll_poke(int fd, enum polldir dir);
+void netpoll_pass(int fd, enum polldir dir);
 
 /* netpoll_forget: fd is about to be closed or replaced: the waits for it alone end with
  * -ESTALE, and moved in their struct.

@@ -32,28 +32,35 @@ uint32_t netpoll_ticket(int fd, enum polldir dir)
 	return pd ? ld_acq(&pd->events[dir]) : 0;
 }
 
-/* Locks, of both: pd's. */
+/* Those that take turns stand behind the others, the oldest first. Locks, of both: pd's. */
 static void link_wait(struct polldesc *pd, struct pollwait *w)
 {
 	struct pollwait *first = ld_rlx(&pd->first);
 
 	w->linked = true;
-	w->prev = NULL;
-	w->next = first;
+	w->prev = first ? first->prev : w;
+	w->next = w->turns ? NULL : first;
 	if (first)
 		first->prev = w;
-	st_rlx(&pd->first, w);
+	if (first && w->turns)
+		w->prev->next = w;
+	else
+		st_rlx(&pd->first, w);
 }
 
 static void unlink_wait(struct polldesc *pd, struct pollwait *w)
 {
+	struct pollwait *first = ld_rlx(&pd->first);
+
 	w->linked = false;
-	if (w->prev)
+	if (w->next)
+		w->next->prev = w->prev;
+	else
+		first->prev = w->prev;
+	if (w != first)
 		w->prev->next = w->next;
 	else
 		st_rlx(&pd->first, w->next);
-	if (w->next)
-		w->next->prev = w->prev;
 }
 
 /* Locks: pd's. *added: the registration was made by this. */
@@ -72,7 +79,7 @@ static int rely_on(struct polldesc *pd, uint8_t dirs, bool *added)
 }
 
 /* Ends the waits that these directions concern. Locks: pd's. */
-void poll_collect(struct polldesc *pd, uint8_t dirs, struct glist *list)
+void poll_collect(struct polldesc *pd, uint8_t dirs, bool all, struct glist *list)
 {
 	struct pollwait *next;
 
@@ -87,9 +94,13 @@ void poll_collect(struct polldesc *pd, uint8_t dirs, struct glist *list)
 		if (!(w->dirs & dirs))
 			continue;
 		uint64_t seq = w->seq;
+		/* Of one that is claimed *w may be gone. */
+		bool last = w->turns && !all;
 		unlink_wait(pd, w);
 		if (!wait_claim(gp, seq, WAIT_READY))
 			continue;
+		if (last)
+			next = NULL;
 		gp->schedlink = list->head;
 		list->head = gp;
 		list->n++;
@@ -253,7 +264,7 @@ bool netpoll_busy(int fd)
 	return pd && ld_rlx(&pd->first) != NULL;
 }
 
-void netpoll_poke(int fd, enum polldir dir)
+static void happened(int fd, uint8_t dirs, bool all)
 {
 	struct polldesc *pd = descof(fd, false);
 	struct glist list = { NULL, 0, NULL };
@@ -262,7 +273,7 @@ void netpoll_poke(int fd, enum polldir dir)
 
 	if (pd) {
 		lock(&pd->lock);
-		poll_collect(pd, (uint8_t)(1 << dir), &list);
+		poll_collect(pd, dirs, all, &list);
 		unlock(&pd->lock);
 	}
 	if (list.n == 1 && mp)
@@ -270,6 +281,16 @@ void netpoll_poke(int fd, enum polldir dir)
 	else
 		injectglist(mp, &list);
 	outof(self);
+}
+
+void netpoll_poke(int fd, enum polldir dir)
+{
+	happened(fd, (uint8_t)(1 << dir), true);
+}
+
+void netpoll_pass(int fd, enum polldir dir)
+{
+	happened(fd, (uint8_t)(1 << dir), false);
 }
 
 int netpoll_forget(int fd, int moved)

@@ -38,9 +38,9 @@ static inline int poll_add(const struct polldesc *pd, uint8_t dirs, bool known)
  * wait linked, else it would be taken off again as one that nobody relies on. Locks: pd's. */
 void put_unsure(struct polldesc *pd);
 
-/* poll_collect: an event in these directions: the waits that it concerns, claimed, to *list.
- * Locks: pd's. */
-void poll_collect(struct polldesc *pd, uint8_t dirs, struct glist *list);
+/* poll_collect: an event in these directions: the waits that it concerns, claimed, to *list; of
+ * those that take turns all, or one. Locks: pd's. */
+void poll_collect(struct polldesc *pd, uint8_t dirs, bool all, struct glist *list);
 
 void pollwait_forked(void);
 

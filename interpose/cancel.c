@@ -96,6 +96,7 @@ static void __attribute__((noreturn)) end(struct thread *t)
 	st_rlx(&t->interruptible, NO_WAIT);
 	st_rlx(&t->waitsat, 0);
 	st_rlx(&t->alert, false);
+	accept_leaves(t);
 	pthread_exit(PTHREAD_CANCELED);
 }
 

@@ -151,7 +151,9 @@ enum { LOOK_AGAIN = 1000000000 };
 long io_block(struct io *io)
 {
 	struct thread *t = thread_self();
-	struct pollwait w = { .fd = io->fd, .dirs = (uint8_t)(1 << io->dir), .alone = true };
+	struct pollwait w = {
+		.fd = io->fd, .dirs = (uint8_t)(1 << io->dir), .alone = true, .turns = io->accepts
+	};
 	const struct deadline *until;
 	struct deadline look;
 	bool again;

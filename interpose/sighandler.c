@@ -80,6 +80,7 @@ struct aside {
 	uint32_t interruptible;
 	uintptr_t waitsat;
 	uint64_t awaits;
+	int32_t accepts;
 	bool alert, uncancelled, becoming;
 };
 
@@ -90,6 +91,7 @@ static void set_aside(struct thread *t, struct aside *a)
 	a->awaits = ld_rlx(&t->awaits);
 	if (a->awaits)
 		sigwait_over(t);
+	a->accepts = ld_rlx(&t->accepts);
 	a->alert = ld_rlx(&t->alert);
 	a->uncancelled = ld_rlx(&t->uncancelled);
 	a->becoming = ld_rlx(&t->becoming);
@@ -106,6 +108,7 @@ static void go_on(struct thread *t, const struct aside *a)
 {
 	st_rlx(&t->waitsat, a->waitsat);
 	st_sc(&t->awaits, a->awaits);
+	st_rlx(&t->accepts, a->accepts);
 	st_rlx(&t->alert, a->alert);
 	st_rlx(&t->uncancelled, a->uncancelled);
 	if (a->becoming)
@@ -123,6 +126,7 @@ static void handle(int sig, siginfo_t *info, ucontext_t *uc, bool call)
 
 	set_aside(t, &aside);
 	before = core_sigbegin(handler_mask(sig, uc));
+	accept_leaves(t);
 	run_handler(sig, info, uc);
 	st_rlx(&t->handled, ld_rlx(&t->handled) + 1);
 	if (!(flags & SA_RESTART))

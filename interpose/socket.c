@@ -1,4 +1,4 @@
-/* Calls that only sockets know. */
+/* Calls that only sockets know; but for accept (accept.c). */
 #include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -358,40 +358,6 @@ EXPORT ssize_t sendfile(int out, int in, off_t *at, size_t n)
 }
 
 /* ---- connections ---- */
-
-static long accept_call(const struct io *io)
-{
-	return arch_syscall4(SYS_accept4, io->fd, (long)io->addr, (long)io->addrlen, io->flags);
-}
-
-EXPORT int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
-{
-	struct io io = { .fd = fd,
-			 .dir = POLL_READ,
-			 .addr = addr,
-			 .addrlen = len,
-			 .flags = flags,
-			 .accepts = true };
-	uint32_t since = ld_sc(&fd_epoch);
-	long r;
-
-	if (!io_self())
-		return real_table.accept4(fd, addr, len, flags);
-	cancel_point();
-	if (flags & ~(SOCK_CLOEXEC | SOCK_NONBLOCK))
-		r = -EINVAL;
-	else
-		r = io_do(&io, NULL, NULL, accept_call);
-	if (r >= 0)
-		fd_accepted((int)r, io.fd, flags & SOCK_NONBLOCK, since);
-	io_end(&io);
-	return (int)io_answer(r);
-}
-
-EXPORT int accept(int fd, struct sockaddr *addr, socklen_t *len)
-{
-	return io_self() ? accept4(fd, addr, len, 0) : real_table.accept(fd, addr, len);
-}
 
 /* Not of every kind of socket epoll hears it. */
 EXPORT int shutdown(int fd, int how)

@@ -62,6 +62,8 @@ struct thread {
 	ATOMIC(uint32_t) cancel; /* enum cancelbits */
 	ATOMIC(uint32_t) interruptible; /* in what a cancellation ends: enum interruptible */
 	ATOMIC(uintptr_t) waitsat; /* glibc's object at which it waits to be cancelled, or 0 */
+	ATOMIC(int32_t)
+	accepts; /* the descriptor plus one, whose connections it is answerable for; 0 */
 	ATOMIC(bool) becoming; /* it is in exec_begins .. exec_failed */
 	ATOMIC(bool) uncancelled; /* in a call that is no point of cancellation, but made of some */
 	void *(*fn)(void *);
@@ -198,6 +200,10 @@ void cancel_end(void);
  * thread that a cancellation ends; cancel_blocks is a cancel_point. */
 void cancel_blocks(struct thread *t);
 bool cancel_unblocks(struct thread *t);
+
+/* accept_leaves: the running thread t, if it accepts, does not any more, or not before something
+ * else: another is to look. */
+void accept_leaves(struct thread *t);
 
 /* alert: until t->alert is false again a handler of the program's leaves word for the next wait of
  * the running thread t. Whether one ran is looked at after. */
