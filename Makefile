@@ -25,7 +25,7 @@ TWIN_debug := core/debug/debug.c $(wildcard core/tracing/*.c)
 TWIN_tsan := $(TWIN_debug)
 TWIN_asan := $(TWIN_debug)
 
-CORE := $(wildcard core/*.c core/arch/$(ARCH)/*.c core/arch/$(ARCH)/*.S)
+CORE := $(wildcard core/*.c core/policies/*.c core/arch/$(ARCH)/*.c core/arch/$(ARCH)/*.S)
 TESTS := $(patsubst tests/core/%.c,%,$(wildcard tests/core/*_test.c))
 objects = $(patsubst %,$(BUILD)/$(1)/%.o,$(CORE) $(TWIN_$(1)))
 # What measures time or memory says nothing under a sanitizer.
@@ -39,8 +39,9 @@ all: $(BUILD)/libheddle.so $(BUILD)/heddle documents
 
 # That of the package: shim/packaging/changelog begins with it.
 VERSION := $(shell sed -n '1s/.*(\(.*\)).*/\1/p' shim/packaging/changelog)
-COMMAND := $(patsubst %.c,$(BUILD)/%.o,$(wildcard shim/command/*.c))
-$(BUILD)/shim/command/%.o: shim/command/%.c
+# What it shares with the library is built anew: nothing of the core.
+COMMAND := $(patsubst %.c,$(BUILD)/command-of/%.o,$(wildcard shim/command/*.c) core/policies/spec.c)
+$(BUILD)/command-of/%.o: %.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(BASE) -O2 -fstack-protector-strong -D_FORTIFY_SOURCE=2 \
 		-DHEDDLE_VERSION='"$(VERSION)"' -c $< -o $@
@@ -285,6 +286,7 @@ ZSH_COMPLETIONS ?= share/zsh/site-functions
 INSTALLED := 755:$(BUILD)/heddle:bin/heddle \
 	644:$(BUILD)/libheddle.so:lib/heddle/libheddle.so \
 	644:shim/gdb/heddle.py:share/heddle/heddle.py \
+	644:core/policy.h:include/heddle/policy.h \
 	644:$(BUILD)/packaging/heddle.1:share/man/man1/heddle.1 \
 	644:$(BUILD)/packaging/completion.bash:share/bash-completion/completions/heddle \
 	644:$(BUILD)/packaging/completion.zsh:$(ZSH_COMPLETIONS)/_heddle
@@ -297,7 +299,7 @@ install: all
 	done
 uninstall:
 	$(Q)for f in $(INSTALLED); do rm -f "$(DESTDIR)$(PREFIX)/$${f##*:}"; done
-	$(Q)for d in lib share; do \
+	$(Q)for d in include lib share; do \
 		[ ! -d "$(DESTDIR)$(PREFIX)/$$d/heddle" ] || rmdir --ignore-fail-on-non-empty "$(DESTDIR)$(PREFIX)/$$d/heddle"; \
 	done
 

@@ -7,6 +7,10 @@
 #define HEDDLE_CHOOSE_H
 
 #include "gmp.h"
+#include "policies/spec.h"
+
+/* plan_slice: see policies/plan.h. */
+uint64_t plan_slice(const struct g *gp);
 
 enum {
 	CHOOSE_GLOBAL_TICK = 61, /* each so many slices the global queue goes first */
@@ -19,19 +23,37 @@ enum {
 	CHOOSE_EARLY_NS = 500 * 1000,
 };
 
-/* How long a G runs while others wait. */
+/* Does a policy choose, in place of all below? */
+static inline bool choose_policed(void)
+{
+	return __builtin_expect(sched.odd, 0) && ld_rlx(&sched.policy);
+}
+
+/* How long a G runs while others wait, at the least. */
 static inline uint64_t choose_slice(void)
 {
 	return ld_rlx(&sched.slice);
 }
 
-/* splitmix64 */
-static inline uint64_t choose_random(struct m *mp)
+/* How long that one does. */
+static inline uint64_t choose_sliceof(const struct g *gp)
 {
-	uint64_t z = mp->rng += 0x9e3779b97f4a7c15u;
+	return choose_policed() ? plan_slice(gp) : choose_slice();
+}
+
+/* splitmix64 */
+#define CHOOSE_GAMMA 0x9e3779b97f4a7c15u
+
+static inline uint64_t choose_mix(uint64_t z)
+{
 	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
 	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
 	return z ^ (z >> 31);
+}
+
+static inline uint64_t choose_random(struct m *mp)
+{
+	return choose_mix(mp->rng += CHOOSE_GAMMA);
 }
 
 static inline uint32_t choose_below(struct m *mp, uint32_t n)
@@ -42,7 +64,33 @@ static inline uint32_t choose_below(struct m *mp, uint32_t n)
 /* WS_I4: half, rounded up. */
 static inline uint32_t choose_stealamount(uint32_t queued)
 {
+	if (__builtin_expect(sched.odd, 0) && sched.knobs.steal == STEAL_ONE)
+		return queued > 0;
 	return queued - queued / 2;
+}
+
+/* May a thief take anything from other Ps' queues? */
+static inline bool choose_steals(void)
+{
+	return !sched.odd || sched.knobs.steal != STEAL_OFF;
+}
+
+/* Does one that is made ready go before all others of its P? */
+static inline bool choose_runnext(void)
+{
+	return !__builtin_expect(sched.odd, 0) || sched.knobs.runnext;
+}
+
+/* WS_I3: how many a local queue holds. */
+static inline uint32_t choose_room(void)
+{
+	return __builtin_expect(sched.odd, 0) ? sched.knobs.local : RUNQ_SIZE;
+}
+
+/* How many a P takes from the global queue at most: they have room in its own. */
+static inline int32_t choose_batch(void)
+{
+	return 1 + (int32_t)(choose_room() - 1) / 2;
 }
 
 /* One P's share of the global queue. */
@@ -57,13 +105,21 @@ static inline int32_t choose_globalshare(int32_t size, int32_t max)
 /* WS_L4, WS_F3: true if this slice begins with the global queue. */
 static inline bool choose_globalfirst(const struct p *pp)
 {
-	return ld_rlx(&pp->schedtick) % CHOOSE_GLOBAL_TICK == 0 && ld_rlx(&sched.runqsize) > 0;
+	uint32_t tick = ld_rlx(&pp->schedtick);
+	bool turn = __builtin_expect(sched.odd, 0) ? tick % sched.knobs.grq == 0
+						   : tick % CHOOSE_GLOBAL_TICK == 0;
+
+	return turn && ld_rlx(&sched.runqsize) > 0;
 }
 
 /* GMP_M7: half of the busy Ps search at most. */
 static inline bool choose_spin(void)
 {
 	int32_t busy = ld_rlx(&sched.gomaxprocs) - ld_rlx(&sched.npidle);
+
+	/* One must: who sleeps without a look relies on one that has it still to come. */
+	if (sched.odd && !sched.knobs.spin)
+		return ld_rlx(&sched.nmspinning) == 0;
 	return 2 * ld_rlx(&sched.nmspinning) < busy;
 }
 

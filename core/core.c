@@ -1,7 +1,8 @@
-/* Bringing the scheduler up. Owns nothing afterwards. */
+/* Bringing the scheduler up. Owns nothing afterwards but what it was told. */
 #include "core.h"
 #include "asleep.h"
 
+#include "policies/plan.h"
 #include "procs.h"
 #include "report.h"
 #include "sched.h"
@@ -10,6 +11,8 @@
 #include "view.h"
 
 enum { MAX_MS = 10000, ENOMEM_ = 12, EALREADY_ = 114, CLOCK_REAL = 0 };
+
+static bool points;
 
 static void forget_sched(void)
 {
@@ -64,6 +67,10 @@ int core_init(const struct core_config *config)
 	sched.ncpu = procs_affinity();
 	sched.born = sched.now = sched.lastpoll = nanotime();
 	sched.slice = CHOOSE_SLICE_NS;
+	sched.name = own.name;
+	points = false;
+	if (own.policy)
+		points = plan_begin(own.policy, own.ownpolicy);
 	sched.sysmonwake = UINT64_MAX;
 	mthread_init(&own);
 	glist_init(own.tls);
@@ -117,6 +124,11 @@ fail:
 void core_keys(void)
 {
 	arch_use_pkru();
+}
+
+bool core_points(void)
+{
+	return points;
 }
 
 bool core_canspin(int i)

@@ -15,7 +15,9 @@
 #include "tracer.h"
 
 struct g;
+struct heddle_policy;
 struct m;
+struct policyspec;
 struct view_row;
 
 /* What a struct g begins with. */
@@ -26,6 +28,8 @@ struct ghead {
 struct core_config {
 	const char *gomaxprocs; /* the variable's text, or NULL */
 	uint64_t seed; /* of all random choices; 0: the clock's */
+	const struct policyspec *policy; /* policies/spec.h; or NULL: go */
+	const struct heddle_policy *ownpolicy; /* policy.h, for POLICY_OWN */
 	int32_t maxmcount; /* kernel threads at most; 0: 10000, as Go */
 	int32_t softmcount; /* rather no more than so many, unless nothing else could run; 0: any */
 	bool preempt; /* stop Gs that run over their slice, by signal 32 */
@@ -198,6 +202,12 @@ void goready(struct g *gp);
  * the tail of the local one. */
 bool gosched(void);
 void goyield(void);
+
+/* core_points: does the policy want to choose at points, too? core_point: here is one: the running
+ * G gives way if the policy says so. Any context; elsewhere than in the program's code it is none.
+ */
+bool core_points(void);
+void core_point(void);
 
 /* goexit: ends the running G. */
 void goexit(void) __attribute__((noreturn));

@@ -4,13 +4,27 @@
 void globrunqput_locked(struct g *gp)
 {
 	DCHECK(GMP_G3, ld_rlx(&gp->status) == GRUNNABLE);
+	if (choose_policed() && plan_put_locked(gp))
+		return;
 	gqueue_push(&sched.runq, gp);
 	st_rlx(&sched.runqsize, sched.runqsize + 1);
 }
 
+/* By a policy, one by one. */
+static bool put_each_locked(struct gqueue *q)
+{
+	if (!choose_policed())
+		return false;
+	for (struct g *gp = q->head, *rest; gp; gp = rest) {
+		rest = gp->schedlink;
+		globrunqput_locked(gp);
+	}
+	return true;
+}
+
 void globrunqputbatchhead_locked(struct gqueue *q, int32_t n)
 {
-	if (!q->head)
+	if (!q->head || put_each_locked(q))
 		return;
 	q->tail->schedlink = sched.runq.head;
 	if (!sched.runq.tail)
@@ -24,6 +38,8 @@ void globrunqputbatch_locked(struct gqueue *q, int32_t n)
 	if (!q->head)
 		return;
 	q->tail->schedlink = NULL;
+	if (put_each_locked(q))
+		return;
 	if (sched.runq.tail)
 		sched.runq.tail->schedlink = q->head;
 	else
@@ -44,10 +60,17 @@ void globrunqremove_locked(struct g *gp, struct g *before)
 	st_rlx(&sched.runqsize, sched.runqsize - 1);
 }
 
-struct g *globrunqget_locked(void)
+struct g *globrunqget_locked(const struct p *pp)
 {
 	struct g *gp = sched.runq.head;
 
+	/* A wired G in the list and the policy take turns. */
+	if (choose_policed() && (!gp || plan_turn_locked())) {
+		struct g *picked = plan_get_locked(pp->id);
+		if (picked)
+			return picked;
+		gp = sched.runq.head;
+	}
 	if (!gp)
 		return NULL;
 	sched.runq.head = gp->schedlink;
@@ -58,17 +81,19 @@ struct g *globrunqget_locked(void)
 	return gp;
 }
 
-struct g *globrunqgetbatch_locked(int32_t max, struct g **rest, int32_t *n)
+struct g *globrunqgetbatch_locked(const struct p *pp, int32_t max, struct g **rest, int32_t *n)
 {
 	struct gqueue q = { NULL, NULL };
 	int32_t share = choose_globalshare(ld_rlx(&sched.runqsize), max);
-	struct g *first = globrunqget_locked();
+	struct g *first = globrunqget_locked(pp);
 
 	*n = 0;
 	if (!first)
 		return NULL;
+	if (choose_policed())
+		share = 1;
 	for (; *n + 1 < share; ++*n)
-		gqueue_push(&q, globrunqget_locked());
+		gqueue_push(&q, globrunqget_locked(pp));
 	*rest = q.head;
 	return first;
 }

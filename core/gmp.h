@@ -114,6 +114,7 @@ struct g {
 	ATOMIC(const void *) waiton; /* the futex word or fd it waits for */
 	struct g *alllink; /* of sched.allg; fixed at birth */
 	void *fiber; /* the sanitizer's handle of this context */
+	struct plan *plan; /* what a policy knows of it: policies/plan.h; NULL: nothing yet */
 };
 
 /* What must be done about the G that has just been left, once its context is saved.
@@ -201,6 +202,7 @@ struct sysmontick {
 	uint64_t syscallwhen;
 	uint64_t cpuwhen; /* when cputime was read */
 	uint64_t cputime; /* the M's cpu clock then */
+	uint64_t slicecpu; /* and when the slice was first seen to last */
 	uint32_t looktick; /* the slice that is looked at for spinning */
 	uint64_t lookwhen; /* when last, and the M's cpu clock then */
 	uint64_t lookcpu;
@@ -244,12 +246,25 @@ struct glist {
 	struct g *last;
 };
 
+/* Where a policy's text has the scheduler choose as Go does not: choose.h. */
+struct knobs {
+	uint32_t grq; /* each so many slices the global queue goes first */
+	uint32_t local; /* room in a local queue */
+	uint8_t steal; /* enum stealing */
+	bool runnext;
+	bool spin;
+};
+
 struct sched {
 	/* Read at every switch, written seldom. */
 	ATOMIC(uint32_t) gcwaiting; /* procresize wants the world stopped */
 	ATOMIC(int32_t) gomaxprocs;
 	ATOMIC(struct p **) allp; /* MAX_PROCS pointers; filled in order, never freed */
 	bool up; /* schedinit is through */
+	bool odd; /* knobs count, and policy may be set; fixed at the start */
+	ATOMIC(bool) policy; /* what is runnable is in policies/plan.c; cleared under lock, once */
+	bool patient; /* slices are of cpu time, calls give way only asleep; fixed at the start */
+	struct knobs knobs; /* fixed at the start */
 	ATOMIC(bool) nobarrier; /* the kernel refuses membarrier; fixed at the start */
 
 	ATOMIC(int32_t) npidle __attribute__((aligned(CACHE_LINE)));
@@ -305,6 +320,7 @@ struct sched {
 	ATOMIC(uint32_t) peakgs;
 	uint64_t born; /* nanotime of the start */
 	uint64_t seed;
+	tracer_name *name; /* of a G; or NULL */
 	struct g *firstg; /* what core_init made of its caller */
 	uint64_t foreignmask; /* of Gs started by kernel threads that are no Ms */
 	int32_t ncpu;

@@ -17,6 +17,7 @@
 #include "cpu.h"
 #include "gmp.h"
 #include "os.h"
+#include "sched.h"
 #include "tls.h"
 
 enum { SPINS = 4, SPIN_PAUSES = 30, NAP_NS = 200 * 1000 };
@@ -34,8 +35,13 @@ static void lock_slow(struct mutex *l)
 	add_sc(&l->sleepers, 1);
 	/* Where the kernel refuses the barrier, a nap instead of a sleep. */
 	ns = os_membarrier() ? -1 : NAP_NS;
-	while (!cas_acq(&l->key, 0, 1))
+	if (l->rank == RANK_SCHED && choose_policed())
+		ns = NAP_NS;
+	while (!cas_acq(&l->key, 0, 1)) {
 		futexsleep(&l->key, 1, ns);
+		if (l->rank == RANK_SCHED && choose_policed())
+			own_watch();
+	}
 	add_sc(&l->sleepers, (uint32_t)-1);
 }
 

@@ -18,7 +18,6 @@
 #include "vdso.h"
 
 enum {
-	SIG_PREEMPT = 32,
 	SA_FLAGS = 0x4 | 0x08000000 | 0x10000000 |
 		   0x04000000, /* SIGINFO ONSTACK RESTART RESTORER */
 	MAX_RANGES = 32,
@@ -181,6 +180,8 @@ static void handler(int sig, void *info, void *uc)
 
 	(void)sig;
 	(void)info;
+	if (choose_policed() && own_abort(uc))
+		return;
 	if (!gp || on_g0(gp)) {
 		if (gp)
 			st_rlx(&gp->m->preemptmissed, true);

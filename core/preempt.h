@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { SIG_PREEMPT = 32 };
+
 /* preempt_deny: a G whose program counter is in [lo, hi) is not stopped by signal.
  * Returns  false if the list is full. Context: one thread at a time. */
 enum denial {

@@ -12,6 +12,8 @@ enum {
 	/* Before an M that shows no progress is asked after. */
 	BLOCK_NS = 5 * 1000 * 1000,
 	BLOCK_BUSY_NS = 1000 * 1000,
+	/* Where the order is to be the seed's. */
+	PATIENCE_NS = 1000 * 1000 * 1000,
 	/* So little cpu time since the last look is none. */
 	OFFP_CPU_NS = 20 * 1000,
 	/* That long work waits with no P that could run it, before the limit gives way. */
@@ -147,19 +149,24 @@ static uint64_t slice_age(struct p *pp, struct m *mp, uint64_t now)
 
 /* An announced call that pp's M was in already at the last look; or one of many short ones,
  * at the end of a slice. */
-static bool check_syscall(struct p *pp, struct m *mp, uint64_t now)
+static bool check_syscall(struct p *pp, struct m *mp, struct g *gp, uint64_t now)
 {
 	struct sysmontick *mon = &pp->mon;
 	uint32_t tick = ld_rlx(&mp->syscalltick);
 	/* It gives way at the end of the call, unless that lasts: then sysmon is to find it soon.
 	 */
-	bool over = slice_age(pp, mp, now) >= choose_slice() && work_waits(pp) && preemptone(pp);
+	bool over = slice_age(pp, mp, now) >= choose_sliceof(gp) && !sched.patient &&
+		    work_waits(pp) && preemptone(pp);
 
 	if (mon->m != mp || mon->syscalltick != tick) {
 		mon->syscalltick = tick;
 		mon->syscallwhen = now;
 		return over;
 	}
+	/* The order is the seed's, as long as calls end. */
+	if (unlikely(sched.patient) &&
+	    (mon->syscallwhen + choose_sliceof(gp) > now || !os_threadasleep(ld_rlx(&mp->tid))))
+		return false;
 	/* Nobody would gain: unless it lasts, for then sysmon can sleep. */
 	if (runqempty(pp) && ld_rlx(&sched.runqsize) == 0 &&
 	    ld_rlx(&sched.nmspinning) + ld_rlx(&sched.npidle) > 0 &&
@@ -181,7 +188,7 @@ static bool check_running(struct p *pp, struct m *mp, struct g *gp, uint64_t now
 			preemptone(pp);
 		return true;
 	}
-	spins = waits && spin_check(pp, mp, gp, age, now);
+	spins = waits && !sched.patient && spin_check(pp, mp, gp, age, now);
 	if (age < (waits ? BLOCK_BUSY_NS : BLOCK_NS))
 		return spins;
 	/* Less than a tenth of the time since the last look spent on a cpu: it sleeps, or
@@ -194,12 +201,19 @@ static bool check_running(struct p *pp, struct m *mp, struct g *gp, uint64_t now
 		mon->cpuwhen = now;
 		mon->cputime = cpu;
 	}
-	if (first)
+	if (first) {
+		mon->slicecpu = cpu;
 		return spins;
+	}
+	/* It may be a creation of a thread, on a machine that is busy. */
+	if (idle && unlikely(sched.patient) && age < PATIENCE_NS)
+		return false;
 	if (idle && (waits || age > choose_slice()) && !spare_blocked(pp) && retakeblocked(pp))
 		return true;
-	if (idle || !waits || age < choose_slice())
+	if (idle || !waits || age < choose_sliceof(gp))
 		return spins;
+	if (unlikely(sched.patient) && cpu - mon->slicecpu < choose_sliceof(gp))
+		return false;
 	/* It burnt cpu since the last look, but may sleep by now. */
 	if (spare_blocked(pp))
 		return false;
@@ -226,7 +240,7 @@ int retakeall(uint64_t now, bool *waits)
 			continue;
 		*waits = *waits || work_waits(pp);
 		if (status == GSYSCALL)
-			taken += check_syscall(pp, mp, now);
+			taken += check_syscall(pp, mp, gp, now);
 		else if (status == GRUNNING || status == GPINNED)
 			taken += check_running(pp, mp, gp, now);
 		pp->mon.m = mp;

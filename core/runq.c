@@ -18,7 +18,7 @@ static bool runqputslow(struct p *pp, struct g *gp, uint32_t h, uint32_t t)
 	struct gqueue q = { NULL, NULL };
 	uint32_t n = (t - h) / 2;
 
-	DCHECK(GMP_R6, n == RUNQ_SIZE / 2);
+	DCHECK(GMP_R6, n == choose_room() / 2);
 	for (uint32_t i = 0; i < n; i++)
 		batch[i] = ld_rlx(&pp->runq[(h + i) % RUNQ_SIZE]);
 	/* Release: the slots are read before a refill by us can overwrite them; pairs with
@@ -35,9 +35,32 @@ static bool runqputslow(struct p *pp, struct g *gp, uint32_t h, uint32_t t)
 	return true;
 }
 
+/* By a policy all goes to the global queue; without runnext to the tail. In both cases the caller
+ * counts on what runnext's exchange is: wakep follows. */
+static bool put_oddly(struct p *pp, struct g *gp, bool next)
+{
+	struct gqueue q = { gp, gp };
+
+	if (choose_policed()) {
+		lock(&sched.lock);
+		gp->schedlink = NULL;
+		globrunqputbatch_locked(&q, 1);
+		unlock(&sched.lock);
+		add_sc(&sched.nmspinning, 0);
+		return true;
+	}
+	if (!next || choose_runnext())
+		return false;
+	runqput(pp, gp, false);
+	add_sc(&sched.nmspinning, 0);
+	return true;
+}
+
 void runqput(struct p *pp, struct g *gp, bool next)
 {
 	DCHECK(WS_I10, ld_rlx(&gp->status) == GRUNNABLE);
+	if (unlikely(sched.odd) && put_oddly(pp, gp, next))
+		return;
 	if (next) {
 		/* Sequentially consistent: after it the caller looks for spinners (wakep), and
 		 * a spinner that dropped its mark looks here. One of the two must see. */
@@ -51,7 +74,7 @@ void runqput(struct p *pp, struct g *gp, bool next)
 		uint32_t h = ld_acq(&pp->runqhead);
 		uint32_t t = ld_rlx(&pp->runqtail);
 		DCHECK(GMP_R1, t - h <= RUNQ_SIZE);
-		if (likely(t - h < RUNQ_SIZE)) {
+		if (likely(t - h < choose_room())) {
 			st_rlx(&pp->runq[t % RUNQ_SIZE], gp);
 			/* Release: pairs with the acquire of the tail in runqgrab(). A thief
 			 * that counts this slot as full must also see gp in it. */
@@ -70,7 +93,7 @@ void runqputbatch(struct p *pp, struct g *list, int32_t n)
 	struct gqueue rest = { NULL, NULL };
 	int32_t nrest = 0;
 
-	while (list && t - h < RUNQ_SIZE) {
+	while (list && t - h < choose_room() && !choose_policed()) {
 		struct g *gp = list;
 		list = gp->schedlink;
 		st_rlx(&pp->runq[t % RUNQ_SIZE], gp);

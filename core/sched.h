@@ -43,7 +43,7 @@ bool pursues(const struct g *gp, uintptr_t pc);
 /* pin_slow: pin, after the CAS failed. */
 struct m *pin_slow(struct g *gp);
 
-/* ---- runq.c ---- */
+/* ---- runq.c; by a policy all goes to the global queue ---- */
 
 /* runqput: makes gp, which is GRUNNABLE, runnable on pp. With next it goes to the
  * runnext slot and kicks out who was there.
@@ -76,6 +76,22 @@ void runqdrain_locked(struct p *pp);
  * take what stands in victim's runnext. In steal.c. */
 bool steal_backoff(struct p *victim, struct g *next);
 
+/* ---- policies/: a policy in the queues' place; see policies/plan.h ----
+ *
+ * plan_put_locked: false: gp is not for it, and goes to the global queue's list. plan_get_locked:
+ * for that P; NULL: there is none. plan_turn_locked: is it the policy's turn, if both have one?
+ * plan_left: gp was left so; by whoever stands there next (enum postkind). */
+bool plan_put_locked(struct g *gp);
+struct g *plan_get_locked(int32_t pid);
+bool plan_turn_locked(void);
+int32_t plan_queued_locked(void);
+void plan_left(struct g *gp, int kind);
+
+/* own_watch: by whoever waits for long for sched.lock. own_abort: by signal 32's handler: true: it
+ * ended a call of the policy's. */
+void own_watch(void);
+bool own_abort(void *uc);
+
 /* ---- globq.c: the global queue; all _locked need sched.lock ---- */
 void globrunqput_locked(struct g *gp);
 void globrunqputbatchhead_locked(struct gqueue *q, int32_t n);
@@ -84,12 +100,12 @@ void globrunqputbatch_locked(struct gqueue *q, int32_t n);
 /* globrunqremove_locked: takes gp out, which stands behind `before` (NULL: at the head). */
 void globrunqremove_locked(struct g *gp, struct g *before);
 
-/* globrunqget_locked: the head, or NULL. */
-struct g *globrunqget_locked(void);
+/* globrunqget_locked: the head, or NULL; by a policy what is best for that P. */
+struct g *globrunqget_locked(const struct p *pp);
 
 /* globrunqgetbatch_locked: as many as are pp's share, at most max: the first is returned,
  * the others are linked in *rest, *n of them. */
-struct g *globrunqgetbatch_locked(int32_t max, struct g **rest, int32_t *n);
+struct g *globrunqgetbatch_locked(const struct p *pp, int32_t max, struct g **rest, int32_t *n);
 
 static inline void gqueue_push(struct gqueue *q, struct g *gp)
 {

@@ -75,6 +75,11 @@ static struct g *picknext(struct m *mp)
 	if (!pp || choice_is_hard(mp, pp))
 		return NULL;
 	struct g *gp = runqget(pp, &inherit);
+	if (!gp && choose_policed()) {
+		lock(&sched.lock);
+		gp = globrunqget_locked(pp);
+		unlock(&sched.lock);
+	}
 	if (!gp)
 		return NULL;
 	if (unlikely(gp->lockedm != NULL)) {
@@ -173,6 +178,8 @@ void finish_switch(struct m *mp)
 	void *arg = mp->post.arg;
 
 	mp->post.kind = POST_NONE;
+	if (choose_policed() && kind != POST_NONE)
+		plan_left(gp, (int)kind);
 	switch (kind) {
 	case POST_NONE:
 		break;
@@ -383,7 +390,7 @@ bool gosched(void)
 	lock(&sched.lock);
 	next = runqget(pp, &inherit);
 	if (!next) {
-		next = globrunqgetbatch_locked(RUNQ_SIZE / 2, &rest, &n);
+		next = globrunqgetbatch_locked(pp, choose_batch(), &rest, &n);
 		if (!next) {
 			unlock(&sched.lock);
 			unpin(gp);

@@ -136,7 +136,7 @@ static struct g *stealwork(struct m *mp, uint64_t *now, uint64_t *until, bool *r
 				if (gp)
 					return gp;
 			}
-			if (is_idle(victim))
+			if (is_idle(victim) || !choose_steals())
 				continue;
 			gp = runqsteal(pp, victim, last);
 			if (gp) {
@@ -161,7 +161,7 @@ static struct p *recheck_runqs(void)
 
 	for (int32_t i = 0; i < n; i++) {
 		struct p *pp;
-		if (is_idle(allp[i]) || runqempty(allp[i]))
+		if (is_idle(allp[i]) || runqempty(allp[i]) || !choose_steals())
 			continue;
 		lock(&sched.lock);
 		pp = pidlegetspinning_locked();
@@ -177,7 +177,7 @@ static struct g *take_global(struct m *mp, int32_t max)
 	int32_t n = 0;
 
 	lock(&sched.lock);
-	gp = globrunqgetbatch_locked(max, &rest, &n);
+	gp = globrunqgetbatch_locked(mp->p, max, &rest, &n);
 	unlock(&sched.lock);
 	if (gp)
 		count_by(mp->p, globalgets, (uint64_t)n + 1);
@@ -207,7 +207,7 @@ static bool last_look(struct m *mp, struct g **gp, uint64_t *until)
 		unlock(&sched.lock);
 		if (pp) {
 			acquirep(mp, pp);
-			*gp = take_global(mp, RUNQ_SIZE / 2);
+			*gp = take_global(mp, choose_batch());
 			becomespinning(mp);
 			return true;
 		}
@@ -274,6 +274,10 @@ static bool poll_blocking(struct m *mp, struct g **gp, uint64_t until, bool was_
 		return false;
 	}
 	acquirep(mp, pp);
+	if (choose_policed() && list.head) {
+		count_by(pp, pollready, (uint64_t)list.n);
+		injectglist(mp, &list);
+	}
 	if (list.head) {
 		if (ld_sc(&sched.npidle) == 0)
 			sysmon_polls();
@@ -335,11 +339,16 @@ top:
 	if ((gp = runqget(pp, inherit)) != NULL)
 		return gp;
 	/* 5 */
-	if (ld_rlx(&sched.runqsize) != 0 && (gp = take_global(mp, RUNQ_SIZE / 2)) != NULL)
+	if (ld_rlx(&sched.runqsize) != 0 && (gp = take_global(mp, choose_batch())) != NULL)
 		return gp;
 	/* 6 */
 	if (netpoll_anywaiters() && ld_rlx(&sched.lastpoll) != 0) {
 		struct glist list = netpoll(0);
+		if (list.head && choose_policed()) {
+			count_by(pp, pollready, (uint64_t)list.n);
+			injectglist(mp, &list);
+			goto top;
+		}
 		if (list.head) {
 			gp = list.head;
 			list.head = gp->schedlink;
@@ -373,7 +382,7 @@ top:
 	}
 	if (sched.runqsize != 0) {
 		unlock(&sched.lock);
-		if ((gp = take_global(mp, RUNQ_SIZE / 2)) != NULL)
+		if ((gp = take_global(mp, choose_batch())) != NULL)
 			return gp;
 		goto top;
 	}

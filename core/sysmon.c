@@ -62,7 +62,7 @@ void ready_early(struct glist *list)
 
 	if (wanted == 0)
 		return;
-	if (ld_sc(&sched.npidle) > 0) {
+	if (ld_sc(&sched.npidle) > 0 || choose_policed()) {
 		injectglist(NULL, list);
 		return;
 	}
@@ -315,6 +315,8 @@ void sysmon(void)
 		slept = sleep_until_due(early && delay > CHOOSE_EARLY_NS ? CHOOSE_EARLY_NS : delay,
 					pursued ? 0 : idlesince, offp, pursuits);
 		mthread_accept();
+		if (choose_policed())
+			own_watch();
 		now = nanotime();
 		if (slept ||
 		    (unlikely(ld_rlx(&sched.sysmonhurry)) && xchg_acq(&sched.sysmonhurry, false))) {

@@ -346,7 +346,11 @@ LAST_RESORT int unlock_other(pthread_mutex_t *m)
 	if (kind == PTHREAD_MUTEX_RECURSIVE_NP && --m->__data.__count != 0)
 		return 0;
 	disown(m);
-	return release(m);
+	release(m);
+	/* What it does next it does without the lock, perhaps against its will. */
+	if (heddle_mode == POINTS)
+		core_point();
+	return 0;
 }
 
 EXPORT int pthread_mutex_unlock(pthread_mutex_t *m)

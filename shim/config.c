@@ -42,6 +42,16 @@ static void set_gomaxprocs(uint64_t n, const char *text)
 }
 
 /* From the root on: it is opened when there is a second thread, perhaps in another directory. */
+static void put_path(struct text *t, const char *text)
+{
+	if (*text != '/' && arch_syscall3(__NR_getcwd, (long)t->buf, (long)t->cap, 0) > 0) {
+		while (t->buf[t->len])
+			t->len++;
+		text_put(t, "/");
+	}
+	text_put(t, text);
+}
+
 static void set_trace(uint64_t n, const char *text)
 {
 	static char path[TRACER_PATH];
@@ -51,12 +61,7 @@ static void set_trace(uint64_t n, const char *text)
 	config.trace = NULL;
 	if (!*text)
 		return;
-	if (*text != '/' && arch_syscall3(__NR_getcwd, (long)path, sizeof(path), 0) > 0) {
-		while (path[t.len])
-			t.len++;
-		text_put(&t, "/");
-	}
-	text_put(&t, text);
+	put_path(&t, text);
 	config.trace = path;
 }
 
@@ -70,6 +75,29 @@ static void set_only(uint64_t n, const char *text)
 	for (n = 0; text[n]; n++)
 		only[n] = text[n];
 	only[n] = 0;
+}
+
+static bool is_file(const char *text)
+{
+	while (*text && *text != ',' && *text != '/')
+		text++;
+	return *text == '/';
+}
+
+static void set_policy(uint64_t n, const char *text)
+{
+	static char copy[CONFIG_POLICY];
+	struct text t = TEXT(copy);
+
+	(void)n;
+	config.policy = NULL;
+	if (!*text)
+		return;
+	if (is_file(text))
+		put_path(&t, text);
+	else
+		text_put(&t, text);
+	config.policy = copy;
 }
 
 #define SETTER(field, type)                                                                        \

@@ -11,10 +11,13 @@ enum deadlock {
 	DEADLOCK_ABORT,
 };
 
+enum { CONFIG_POLICY = 1024 };
+
 struct config {
 	bool off; /* HEDDLE=off */
 	const char *gomaxprocs; /* GOMAXPROCS, as it is written */
-	uint64_t seed; /* HEDDLE_SEED */
+	uint64_t seed; /* HEDDLE_SEED; 0: none */
+	const char *policy; /* HEDDLE_POLICY, a file from the root on; NULL: none */
 	uint32_t schedtrace; /* HEDDLE_SCHEDTRACE, ms */
 	bool scheddetail; /* HEDDLE_SCHEDDETAIL */
 	bool preempt; /* HEDDLE_PREEMPT */

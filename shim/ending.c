@@ -10,6 +10,7 @@
 
 #include "atomic.h"
 #include "ending.h"
+#include "policies.h"
 #include "summary.h"
 #include "syscall.h"
 #include "text.h"
@@ -177,6 +178,7 @@ void ending_print(void)
 	text_num(&t, s.procs);
 	text_put(&t, s.procs == 1 ? " P, " : " Ps, ");
 	put_time(&t, s.lived);
+	policies_row(&t);
 	text_put(&t, "\n");
 	rows_of_threads(&t, &s);
 	row_of_waiting(&t, &s);

@@ -9,6 +9,7 @@ enum mode {
 	UNBOOTED, /* nobody has asked yet: constructors of libraries may come before ours */
 	NATIVE, /* every call goes to the real one */
 	SERVING,
+	POINTS, /* the same, and each call is a point for the policy: core_point */
 };
 
 extern uint8_t heddle_mode __attribute__((visibility("hidden")));

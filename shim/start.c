@@ -17,6 +17,7 @@
 #include "mode.h"
 #include "once.h"
 #include "os.h"
+#include "policies.h"
 #include "preempt.h"
 #include "real.h"
 #include "runtimes.h"
@@ -128,6 +129,10 @@ __attribute__((constructor(101))) static void construct(void)
 
 bool mode_slow(void)
 {
+	if (heddle_mode == POINTS) {
+		core_point();
+		return true;
+	}
 	boot();
 	return heddle_mode == SERVING;
 }
@@ -208,7 +213,6 @@ bool heddle_start(void)
 {
 	struct core_config c = {
 		.gomaxprocs = config.gomaxprocs,
-		.seed = config.seed,
 		.preempt = config.preempt,
 		.softmcount = config.maxthreads,
 		.debuglevel = config.debuglevel,
@@ -249,6 +253,7 @@ bool heddle_start(void)
 	process_init();
 	c.host = thread_main_init();
 	dl_iterate_phdr(deny_text, NULL);
+	policies_wanted(&c);
 	/* Before a handler can find the core. */
 	handlers_start();
 	r = core_init(&c);
@@ -257,6 +262,8 @@ bool heddle_start(void)
 		return false;
 	}
 	started = true;
+	if (core_points())
+		heddle_mode = POINTS;
 	thread_main_started();
 	thread_start_signals();
 	if (config.stats)

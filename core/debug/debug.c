@@ -83,7 +83,7 @@ static void check_lists(void)
 		CHECK(GMP_G3, ld_rlx(&gp->status) == GRUNNABLE);
 		CHECK(GMP_R7, gp->schedlink || gp == sched.runq.tail);
 	}
-	CHECK(GMP_R7, n == sched.runqsize);
+	CHECK(GMP_R7, n + plan_queued_locked() == sched.runqsize);
 	n = 0;
 	for (struct p *pp = sched.pidle; pp; pp = pp->link, n++) {
 		CHECK(GMP_P2, ld_rlx(&pp->status) == PIDLE && !ld_rlx(&pp->m));

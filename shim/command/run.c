@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "commands.h"
+#include "policies/spec.h"
 #include "say.h"
 #include "target.h"
 
@@ -56,7 +57,19 @@ static bool inject(void)
 	return true;
 }
 
-enum { PROCS, MAX_THREADS, STATS, TRACE, TRACE_LIMIT, DEADLOCK, SCHEDTRACE, SEED, ONLY, OFF };
+enum {
+	PROCS,
+	MAX_THREADS,
+	STATS,
+	TRACE,
+	TRACE_LIMIT,
+	DEADLOCK,
+	SCHEDTRACE,
+	POLICY,
+	SEED,
+	ONLY,
+	OFF
+};
 
 static const struct option_row options[] = {
 	[PROCS] = { "procs", 'p', "N", "GOMAXPROCS: how many run at once" },
@@ -69,6 +82,8 @@ static const struct option_row options[] = {
 		       "if all threads wait for each other, say so on stderr" },
 	[SCHEDTRACE] = { "schedtrace", 0, "MS",
 			 "a line of the scheduler's state on stderr, so often" },
+	[POLICY] = { "policy", 0, "NAME[,SWITCH=VALUE...]",
+		     "who runs next: go, fifo, rr, lifo, random, cfs, pct, chaos, or a file" },
 	[SEED] = { "seed", 0, "N", "of the scheduler's random choices" },
 	[ONLY] = { "only", 0, "PATTERN",
 		   "run what COMMAND starts natively, itself too, but programs named so: 'redis-*,python3'" },
@@ -119,6 +134,28 @@ static bool set_trace_limit(const char *value)
 	return false;
 }
 
+/* A file from the root on, as set_trace. */
+static bool set_policy(const char *text)
+{
+	char here[PATH_MAX], path[2 * PATH_MAX];
+	struct policyspec spec;
+	const char *wrong;
+
+	if (!policy_parse(text, &spec, &wrong)) {
+		fprintf(stderr, "heddle: --policy: '%s': %s\n", text, wrong);
+		return false;
+	}
+	if (spec.kind != POLICY_OWN)
+		return setenv("HEDDLE_POLICY", text, 1) == 0;
+	snprintf(path, sizeof(path), "%.*s", (int)spec.filelen, text);
+	if (access(path, R_OK) != 0 || !getcwd(here, sizeof(here))) {
+		fprintf(stderr, "heddle: --policy: %s: %s\n", path, strerror(errno));
+		return false;
+	}
+	snprintf(path, sizeof(path), "%s/%s", here, text);
+	return setenv("HEDDLE_POLICY", *text == '/' ? text : path, 1) == 0;
+}
+
 /* An option's wish, to the environment. False: its value cannot be. */
 static bool apply(int option, const char *value)
 {
@@ -146,6 +183,8 @@ static bool apply(int option, const char *value)
 	case SCHEDTRACE:
 		return read_number("--schedtrace", value, 1, HOUR_MS, &n) &&
 		       setenv("HEDDLE_SCHEDTRACE", value, 1) == 0;
+	case POLICY:
+		return set_policy(value);
 	case SEED:
 		return read_number("--seed", value, 0, LONG_MAX, &n) &&
 		       setenv("HEDDLE_SEED", value, 1) == 0;

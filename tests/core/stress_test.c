@@ -127,3 +127,47 @@ STORM(preemption_under_load_spoils_no_register, NULL, &loops)
 STORM(procresize_under_load_loses_nothing, NULL, ALL, &resize)
 STORM(everything_at_once_loses_nothing, NULL, ALL)
 STORM(everything_at_once_at_debug_level_2_loses_nothing, level_2, ALL, &resize)
+
+/* The same under a policy: on one P, and on eight with structures checked. */
+static struct policyspec wanted;
+
+static void by_policy(struct core_config *config)
+{
+	config->policy = &wanted;
+}
+
+static void by_policy_at_level_2(struct core_config *config)
+{
+	by_policy(config);
+	level_2(config);
+}
+
+static void everything_under(const char *policy, int procs)
+{
+	static const struct storm *const storms[] = { ALL, &resize };
+	const char *wrong;
+
+	EXPECT(policy_parse(policy, &wanted, &wrong));
+	blow(procs, storms, sizeof(storms) / sizeof(*storms),
+	     procs == 1 ? by_policy : by_policy_at_level_2);
+}
+
+#define POLICY_STORM(name, policy)                                                                 \
+	TEST_IN(60, everything_under_##name##_on_1_p)                                              \
+	{                                                                                          \
+		everything_under(policy, 1);                                                       \
+	}                                                                                          \
+	TEST_IN(60, everything_under_##name##_on_8_ps)                                             \
+	{                                                                                          \
+		everything_under(policy, 8);                                                       \
+	}
+
+POLICY_STORM(fifo, "fifo")
+POLICY_STORM(rr, "rr,slice=100us")
+POLICY_STORM(lifo, "lifo,steal=one")
+POLICY_STORM(random, "random")
+POLICY_STORM(cfs, "cfs")
+POLICY_STORM(pct, "pct:depth=10")
+POLICY_STORM(chaos, "chaos")
+POLICY_STORM(other_switches, "go,runnext=off,steal=one,spin=off,grq=7,local=5,slice=1ms")
+POLICY_STORM(no_stealing, "go,steal=off,local=1")

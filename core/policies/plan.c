@@ -1,0 +1,451 @@
+/* The queue of a policy: see plan.h. Owns the heaps, and who is in them. */
+#include "policies/plan.h"
+
+#include "preempt.h"
+#include "text.h"
+
+enum {
+	FIRST_ROOM = 512,
+	SLAB = 64,
+};
+
+struct heap {
+	struct plan **of;
+	uint32_t n, room;
+};
+
+static struct policyspec spec;
+static struct heap heaps[MAX_PROCS];
+static int32_t nheaps;
+static uint64_t seed, orders;
+static uint32_t turns;
+static struct plan *slab;
+static int32_t nslab;
+
+const struct policyspec *plan_spec(void)
+{
+	return &spec;
+}
+
+uint64_t plan_lot(void)
+{
+	return choose_mix(seed += CHOOSE_GAMMA);
+}
+
+/* ---- heaps ---- */
+
+static bool before(const struct plan *a, const struct plan *b)
+{
+	return a->key != b->key ? a->key < b->key : a->order < b->order;
+}
+
+static void seat(struct heap *h, uint32_t at, struct plan *plan)
+{
+	h->of[at] = plan;
+	plan->at = at + 1;
+}
+
+static void sift_up(struct heap *h, uint32_t at, struct plan *plan)
+{
+	while (at > 0 && before(plan, h->of[(at - 1) / 2])) {
+		seat(h, at, h->of[(at - 1) / 2]);
+		at = (at - 1) / 2;
+	}
+	seat(h, at, plan);
+}
+
+static void sift_down(struct heap *h, uint32_t at, struct plan *plan)
+{
+	for (;;) {
+		uint32_t child = 2 * at + 1;
+		if (child + 1 < h->n && before(h->of[child + 1], h->of[child]))
+			child++;
+		if (child >= h->n || !before(h->of[child], plan))
+			break;
+		seat(h, at, h->of[child]);
+		at = child;
+	}
+	seat(h, at, plan);
+}
+
+static bool make_room(struct heap *h)
+{
+	uint32_t room = h->room ? 2 * h->room : FIRST_ROOM;
+	struct plan **of;
+
+	if (h->n < h->room)
+		return true;
+	of = os_reserve(room * sizeof(*of));
+	if (os_failed(of))
+		return false;
+	for (uint32_t i = 0; i < h->n; i++)
+		of[i] = h->of[i];
+	if (h->room)
+		os_release(h->of, h->room * sizeof(*of));
+	h->of = of;
+	h->room = room;
+	return true;
+}
+
+static bool insert(struct plan *plan, int32_t heap)
+{
+	struct heap *h = &heaps[heap];
+
+	if (!make_room(h))
+		return false;
+	if (heap >= nheaps)
+		nheaps = heap + 1;
+	plan->heap = heap;
+	sift_up(h, h->n++, plan);
+	return true;
+}
+
+static void take_out(struct plan *plan)
+{
+	struct heap *h = &heaps[plan->heap];
+	uint32_t at = plan->at - 1;
+	struct plan *last = h->of[--h->n];
+
+	plan->at = 0;
+	if (last == plan)
+		return;
+	if (at > 0 && before(last, h->of[(at - 1) / 2]))
+		sift_up(h, at, last);
+	else
+		sift_down(h, at, last);
+}
+
+/* ---- plans ---- */
+
+static struct plan *new_plan(void)
+{
+	struct plan *plan;
+
+	if (nslab == 0) {
+		plan = os_reserve(SLAB * sizeof(*plan));
+		if (os_failed(plan))
+			return NULL;
+		slab = plan;
+		nslab = SLAB;
+	}
+	plan = slab++;
+	nslab--;
+	return plan;
+}
+
+static void name_it(struct plan *plan)
+{
+	_Static_assert(sizeof(plan->t.name) == TRACE_NAME_LEN, "a name");
+	if (!sched.name || !sched.name(plan->gp, plan->t.name))
+		plan->t.name[0] = 0;
+}
+
+/* The plan of gp, which may be another than it was when it last had one. */
+static struct plan *plan_of(struct g *gp)
+{
+	struct plan *plan = gp->plan;
+
+	if (!plan && !(plan = new_plan()))
+		return NULL;
+	if (plan->t.id == gp->goid)
+		return plan;
+	*plan = (struct plan){
+		.t = { .id = gp->goid, .born = nanotime(), .reason = HEDDLE_NEW, .last = -1 },
+		.gp = gp,
+	};
+	gp->plan = plan;
+	if (spec.kind == POLICY_OWN) {
+		name_it(plan);
+		own_started(plan);
+	}
+	return plan;
+}
+
+/* The P of whoever runs here. */
+static int32_t here(void)
+{
+	struct g *self = getg();
+	struct m *mp = self ? ld_rlx(&self->m) : NULL;
+	struct p *pp = mp ? ld_rlx(&mp->p) : NULL;
+
+	return pp ? pp->id : 0;
+}
+
+/* ---- when it breaks a rule ---- */
+
+static void say_fault(const char *what)
+{
+	char buf[256];
+	struct text t = TEXT(buf);
+
+	text_put(&t, "heddle: policy ");
+	text_put(&t, spec.kind == POLICY_OWN ? own_name() : policy_name(spec.kind));
+	text_put(&t, " ");
+	text_put(&t, what);
+	text_put(&t, ": the program goes on under go\n");
+	text_write2(&t);
+}
+
+static struct plan *oldest(const struct heap *h)
+{
+	struct plan *found = h->of[0];
+
+	for (uint32_t i = 1; i < h->n; i++)
+		if (h->of[i]->order < found->order)
+			found = h->of[i];
+	return found;
+}
+
+static void give_up(const char *what)
+{
+	say_fault(what);
+	st_rlx(&sched.policy, false);
+	st_rlx(&sched.slice, CHOOSE_SLICE_NS);
+	for (int32_t i = 0; i < nheaps; i++) {
+		while (heaps[i].n > 0) {
+			struct plan *plan = oldest(&heaps[i]);
+			take_out(plan);
+			gqueue_push(&sched.runq, plan->gp);
+		}
+	}
+}
+
+/* ---- the queue ---- */
+
+static bool rank(struct plan *plan)
+{
+	if (spec.kind != POLICY_OWN) {
+		rankings[spec.kind].rank(plan);
+		return true;
+	}
+	name_it(plan);
+	own_readied(plan, here());
+	return !own_fault();
+}
+
+bool plan_put_locked(struct g *gp)
+{
+	struct plan *plan = gp->lockedm ? NULL : plan_of(gp);
+
+	if (gp->lockedm)
+		return false;
+	if (!plan) {
+		give_up("has no memory");
+		return false;
+	}
+	if (gp->plan->pointed) {
+		plan->pointed = false;
+		plan->t.reason = HEDDLE_YIELD;
+	}
+	plan->t.ready = nanotime();
+	plan->order = ++orders;
+	if (!rank(plan) || !insert(plan, rankings[spec.kind].own ? here() : 0)) {
+		give_up(own_fault() ? own_fault() : "has no memory");
+		return false;
+	}
+	st_rlx(&sched.runqsize, sched.runqsize + 1);
+	return true;
+}
+
+/* Of the Ps' own heaps: a thief takes the oldest of another, chosen by lot, and more to its own. */
+static struct plan *steal(int32_t pid)
+{
+	struct heap *h = NULL;
+	struct plan *first;
+	uint32_t n;
+
+	for (int32_t i = 0, at = (int32_t)(plan_lot() % (uint64_t)nheaps); i < nheaps && !h; i++)
+		if (heaps[(at + i) % nheaps].n > 0)
+			h = &heaps[(at + i) % nheaps];
+	if (!h)
+		return NULL;
+	n = spec.steal == STEAL_ONE ? 1 : h->n - h->n / 2;
+	first = oldest(h);
+	take_out(first);
+	while (--n > 0) {
+		struct plan *more = oldest(h);
+		take_out(more);
+		if (!insert(more, pid)) {
+			/* There was room where it came from. */
+			insert(more, (int32_t)(h - heaps));
+			break;
+		}
+	}
+	return first;
+}
+
+static bool is_queued(const struct heddle_thread *t)
+{
+	for (uint32_t i = 0; i < heaps[0].n; i++)
+		if (&heaps[0].of[i]->t == t)
+			return true;
+	return false;
+}
+
+static struct plan *pick_own(int32_t pid)
+{
+	const struct heddle_thread *t;
+
+	if (!own_picks())
+		return heaps[0].of[0];
+	t = own_pick(pid);
+	if (own_fault() || !t || !is_queued(t)) {
+		give_up(own_fault() ? own_fault()
+			: t	    ? "picked a thread that is not runnable"
+				    : "picked none while some were runnable");
+		return NULL;
+	}
+	return (struct plan *)(uintptr_t)t;
+}
+
+struct g *plan_get_locked(int32_t pid)
+{
+	bool own = rankings[spec.kind].own;
+	struct heap *h = &heaps[own ? pid : 0];
+	struct plan *plan;
+
+	if (h->n == 0 && !own)
+		return NULL;
+	if (spec.kind == POLICY_OWN)
+		plan = pick_own(pid);
+	else if (h->n > 0)
+		/* Two that wake each other must not keep all others waiting. */
+		plan = own && ++turns % CHOOSE_GLOBAL_TICK == 0 ? oldest(h) : h->of[0];
+	else
+		plan = steal(pid);
+	if (!plan)
+		return NULL;
+	if (plan->at != 0)
+		take_out(plan);
+	st_rlx(&sched.runqsize, sched.runqsize - 1);
+	plan->since = nanotime();
+	plan->t.last = pid;
+	if (spec.kind == POLICY_OWN)
+		own_slice(plan);
+	else if (rankings[spec.kind].picked)
+		rankings[spec.kind].picked(plan);
+	return plan->gp;
+}
+
+bool plan_turn_locked(void)
+{
+	return ++turns % 2 == 0;
+}
+
+int32_t plan_queued_locked(void)
+{
+	int32_t n = 0;
+
+	for (int32_t i = 0; i < nheaps; i++)
+		n += (int32_t)heaps[i].n;
+	return n;
+}
+
+static int32_t reason_of(enum postkind kind, unsigned waitreason)
+{
+	switch (kind) {
+	case POST_PARK:
+		return waitreason == WAIT_FUTEX	  ? HEDDLE_LOCK
+		       : waitreason == WAIT_SLEEP ? HEDDLE_SLEEP
+		       : waitreason == WAIT_READ  ? HEDDLE_READ
+		       : waitreason == WAIT_WRITE ? HEDDLE_WRITE
+						  : HEDDLE_OTHER;
+	case POST_NOP:
+		return HEDDLE_CALL;
+	case POST_PREEMPT:
+		return HEDDLE_SLICE;
+	default:
+		return HEDDLE_YIELD;
+	}
+}
+
+void plan_left(struct g *gp, int kind)
+{
+	struct plan *plan = gp->plan;
+
+	if (!plan || plan->t.id != gp->goid)
+		return;
+	plan->t.ran += nanotime() - plan->since;
+	plan->t.reason = reason_of((enum postkind)kind, gp->waitreason);
+	plan->t.waits += kind == POST_PARK;
+	if (kind == POST_EXIT && spec.kind == POLICY_OWN) {
+		lock(&sched.lock);
+		if (ld_rlx(&sched.policy))
+			own_ended(plan);
+		if (own_fault() && ld_rlx(&sched.policy))
+			give_up(own_fault());
+		unlock(&sched.lock);
+	}
+}
+
+uint64_t plan_slice(const struct g *gp)
+{
+	const struct plan *plan = gp->plan;
+
+	return plan && plan->slice ? plan->slice : spec.slice;
+}
+
+/* ---- points ---- */
+
+static bool gives_way_locked(struct g *gp)
+{
+	struct plan *plan = plan_of(gp);
+	const struct heap *h = &heaps[0];
+
+	if (!plan || !rankings[spec.kind].point(plan, h->n > 0 ? h->of[0] : NULL))
+		return false;
+	plan->pointed = true;
+	return true;
+}
+
+void core_point(void)
+{
+	struct g *gp = getg();
+	struct m *mp;
+	bool yields;
+
+	if (!ld_rlx(&sched.policy) || core_sigplace() != SIGPLACE_PROGRAM || !gp)
+		return;
+	mp = pin(gp);
+	lock(&sched.lock);
+	yields = ld_rlx(&sched.policy) && !gp->lockedm && gives_way_locked(gp);
+	unlock(&sched.lock);
+	if (yields)
+		leave(mp, gp, POST_PREEMPT, NULL, NULL);
+	unpin(gp);
+}
+
+/* ---- the beginning ---- */
+
+bool plan_begin(const struct policyspec *wanted, const struct heddle_policy *own)
+{
+	enum { LEAST_LOOK_NS = 50 * 1000 };
+
+	/* In the child of a fork: what was in memory is left alone. */
+	for (int32_t i = 0; i < nheaps; i++)
+		heaps[i] = (struct heap){ NULL, 0, 0 };
+	nheaps = 0;
+	orders = 0;
+	spec = *wanted;
+	seed = sched.seed;
+	rankings_begin();
+	sched.knobs = (struct knobs){
+		.grq = spec.grq,
+		.local = spec.local,
+		.steal = spec.steal,
+		.runnext = spec.runnext,
+		.spin = spec.spin,
+	};
+	sched.odd = true;
+	if (spec.kind == POLICY_OWN && !own_begin(own, &spec, seed)) {
+		say_fault("does not want to");
+		spec.kind = POLICY_GO;
+	}
+	if (!spec.slice)
+		spec.slice = rankings[spec.kind].slice ? rankings[spec.kind].slice
+						       : CHOOSE_SLICE_NS;
+	sched.slice = spec.slice < LEAST_LOOK_NS ? LEAST_LOOK_NS : spec.slice;
+	st_rlx(&sched.policy, spec.kind != POLICY_GO);
+	sched.patient = rankings[spec.kind].point != NULL;
+	return sched.patient;
+}

@@ -1,0 +1,85 @@
+/* Loading of policies: see policies.h. */
+#include "policies.h"
+
+#include <dlfcn.h>
+#include <string.h>
+#include <time.h>
+
+#include "config.h"
+#include "core.h"
+#include "os.h"
+#include "policies/spec.h"
+#include "policy.h"
+#include "text.h"
+
+static struct policyspec spec;
+static uint64_t seed;
+
+static void say(const char *what, const char *more)
+{
+	char buf[512];
+	struct text t = TEXT(buf);
+
+	text_put(&t, "heddle: policy ");
+	text_put(&t, config.policy);
+	text_put(&t, ": ");
+	text_put(&t, what);
+	text_put(&t, more);
+	text_put(&t, "\n");
+	text_write2(&t);
+}
+
+static const struct heddle_policy *load(void)
+{
+	const struct heddle_policy *found = NULL;
+	char path[CONFIG_POLICY];
+	void *object;
+
+	memcpy(path, spec.text, spec.filelen);
+	path[spec.filelen] = 0;
+	object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (object)
+		found = dlsym(object, "heddle_policy");
+	if (!found)
+		say("ignored: ", dlerror());
+	else if (found->version != HEDDLE_POLICY_VERSION)
+		say("ignored: ", "it is of another version of policy.h");
+	else
+		return found;
+	return NULL;
+}
+
+void policies_wanted(struct core_config *to)
+{
+	const char *wrong;
+
+	to->seed = seed = config.seed ? config.seed : os_clock(CLOCK_REALTIME);
+	if (!config.policy)
+		return;
+	if (!policy_parse(config.policy, &spec, &wrong)) {
+		say("ignored: ", wrong);
+		return;
+	}
+	if (spec.kind == POLICY_OWN && !(to->ownpolicy = load()))
+		return;
+	to->policy = &spec;
+	/* Who wants to see it again must know. */
+	if (policy_seeded(&spec) && !config.seed) {
+		char buf[32];
+		struct text t = TEXT(buf);
+		text_unsigned(&t, seed);
+		say("HEDDLE_SEED=", buf);
+	}
+}
+
+void policies_row(struct text *t)
+{
+	if (!spec.text)
+		return;
+	text_put(t, ", ");
+	text_put(t, spec.text);
+	if (policy_seeded(&spec)) {
+		text_put(t, ", seed ");
+		text_unsigned(t, seed);
+	}
+}
