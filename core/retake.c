@@ -144,7 +144,24 @@ static uint64_t slice_age(struct p *pp, struct m *mp, uint64_t now)
 	mon->schedwhen = now;
 	mon->cpuwhen = 0;
 	mon->looktick = 0;
+	mon->slicecpu = 0;
 	return 0;
+}
+
+/* Is that slice, of that age, over? */
+static bool slice_over(struct p *pp, struct m *mp, struct g *gp, uint64_t age)
+{
+	struct sysmontick *mon = &pp->mon;
+	uint64_t cpu;
+
+	if (age < choose_sliceof(gp))
+		return false;
+	if (likely(!sched.patient))
+		return true;
+	cpu = os_threadclock(ld_rlx(&mp->tid));
+	if (mon->slicecpu == 0)
+		mon->slicecpu = cpu;
+	return cpu - mon->slicecpu >= choose_sliceof(gp);
 }
 
 /* An announced call that pp's M was in already at the last look; or one of many short ones,
@@ -155,8 +172,8 @@ static bool check_syscall(struct p *pp, struct m *mp, struct g *gp, uint64_t now
 	uint32_t tick = ld_rlx(&mp->syscalltick);
 	/* It gives way at the end of the call, unless that lasts: then sysmon is to find it soon.
 	 */
-	bool over = slice_age(pp, mp, now) >= choose_sliceof(gp) && !sched.patient &&
-		    work_waits(pp) && preemptone(pp);
+	bool over = slice_over(pp, mp, gp, slice_age(pp, mp, now)) && work_waits(pp) &&
+		    preemptone(pp);
 
 	if (mon->m != mp || mon->syscalltick != tick) {
 		mon->syscalltick = tick;
@@ -201,19 +218,15 @@ static bool check_running(struct p *pp, struct m *mp, struct g *gp, uint64_t now
 		mon->cpuwhen = now;
 		mon->cputime = cpu;
 	}
-	if (first) {
-		mon->slicecpu = cpu;
+	if (first)
 		return spins;
-	}
 	/* It may be a creation of a thread, on a machine that is busy. */
 	if (idle && unlikely(sched.patient) && age < PATIENCE_NS)
 		return false;
 	if (idle && (waits || age > choose_slice()) && !spare_blocked(pp) && retakeblocked(pp))
 		return true;
-	if (idle || !waits || age < choose_sliceof(gp))
+	if (idle || !waits || !slice_over(pp, mp, gp, age))
 		return spins;
-	if (unlikely(sched.patient) && cpu - mon->slicecpu < choose_sliceof(gp))
-		return false;
 	/* It burnt cpu since the last look, but may sleep by now. */
 	if (spare_blocked(pp))
 		return false;
