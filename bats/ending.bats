@@ -117,3 +117,22 @@ f = os.open('$work/other', os.O_CREAT | os.O_WRONLY); [os.dup2(f, i) for i in ra
 	[ "$status" -eq 0 ]
 	[ -z "$output" ]
 }
+
+@test "for programs: HEDDLE_STATS names a file, each process adds a line to it, and nobody's output has a word more" {
+	HEDDLE_STATS=$work/lines "$command" run -p 2 python3 -c "$sleepers
+import subprocess
+if len(sys.argv) == 1: subprocess.run([sys.executable, '-c', sys.orig_argv[2], 'child'])" >"$work/out" 2>&1
+	[ ! -s "$work/out" ]
+	[ "$(wc -l <"$work/lines")" -eq 2 ]
+	[ "$(grep -cE '^pid=[0-9]+ procs=2 lived=[0-9]+ ([a-z]+=[0-9]+ )+longest=[0-9]+ waits=[0-9]+:[0-9]+(,[0-9]+:[0-9]+)*$' "$work/lines")" -eq 2 ]
+	# As many waits as are counted, by buckets.
+	while read -r line; do
+		[ "$(tr ' ,' '\n\n' <<<"$line" | grep -c :)" -ge 2 ]
+		switches=$(tr ' ' '\n' <<<"$line" | sed -n 's/^switches=//p')
+		waits=$(tr ' ,' '\n\n' <<<"${line/waits=/}" | awk -F: 'NF == 2 { n += $2 } END { print n }')
+		[ "$waits" -le "$switches" ]
+		[ "$waits" -ge 50 ]
+	done <"$work/lines"
+	HEDDLE_STATS=relative run --separate-stderr "$command" run true
+	[[ $stderr == *"HEDDLE_STATS=relative is neither on nor off nor a path from the root on, ignored"* ]]
+}

@@ -18,7 +18,6 @@ static uint64_t at_most(const uint64_t *buckets, uint64_t n)
 
 SAN_RACY void summary_read(struct summary *to)
 {
-	static uint64_t buckets[TIMES_BUCKETS];
 	struct p **allp = ld_acq(&sched.allp);
 
 	_Static_assert((int)WAIT_REASONS <= (int)TIMES_REASONS, "a place for each");
@@ -30,12 +29,10 @@ SAN_RACY void summary_read(struct summary *to)
 	to->peakgs = ld_rlx(&sched.peakgs);
 	for (struct m *mp = ld_acq(&sched.allm); mp; mp = mp->alllink)
 		to->calls += ld_rlx(&mp->syscalltick);
-	for (uint32_t i = 0; i < TIMES_BUCKETS; i++)
-		buckets[i] = 0;
 	for (int32_t n = 0; n < MAX_PROCS && ld_acq(&allp[n]); n++) {
 		struct times *t = &allp[n]->times;
 		for (uint32_t i = 0; i < TIMES_BUCKETS; i++) {
-			buckets[i] += ld_rlx(&t->waits[i]);
+			to->waits[i] += ld_rlx(&t->waits[i]);
 			to->waited += ld_rlx(&t->waits[i]);
 		}
 		for (uint32_t i = 0; i < TIMES_REASONS; i++)
@@ -45,8 +42,8 @@ SAN_RACY void summary_read(struct summary *to)
 	}
 	if (to->waited == 0)
 		return;
-	to->p50 = at_most(buckets, (to->waited + 1) / 2);
-	to->p99 = at_most(buckets, to->waited - to->waited / 100);
+	to->p50 = at_most(to->waits, (to->waited + 1) / 2);
+	to->p99 = at_most(to->waits, to->waited - to->waited / 100);
 	/* A bucket ends beyond the longest that is in it. */
 	if (to->p99 > to->longest)
 		to->p99 = to->longest;

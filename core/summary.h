@@ -19,6 +19,7 @@ struct summary {
 	uint64_t waited; /* times that a G was runnable and then ran: how often, and how long in ns
 			  */
 	uint64_t p50, p99, longest;
+	uint64_t waits[TIMES_BUCKETS]; /* these times: see times.h */
 };
 
 /* times_on: from here on times are kept; before the second G. False if this build has none. */

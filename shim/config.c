@@ -11,7 +11,7 @@
 #include "text.h"
 #include "tracer.h"
 
-enum kind { BOOL, NUMBER, WORD, PATH, DEADLOCK, SIZE, KINDS };
+enum kind { BOOL, NUMBER, WORD, PATH, DEADLOCK, STATS, SIZE, KINDS };
 
 enum { TRACE_LIMIT = 512 * 1024 * 1024, TRACE_LEAST = 1024 * 1024 };
 
@@ -100,6 +100,18 @@ static void set_policy(uint64_t n, const char *text)
 	config.policy = copy;
 }
 
+enum { STATS_FILE = 2, STATS_PATH = 1024 };
+
+static void set_stats(uint64_t n, const char *text)
+{
+	static char copy[STATS_PATH];
+	struct text t = TEXT(copy);
+
+	config.stats = n != 0;
+	config.statsfile = n == STATS_FILE ? copy : NULL;
+	text_put(&t, n == STATS_FILE ? text : "");
+}
+
 #define SETTER(field, type)                                                                        \
 	static void set_##field(uint64_t n, const char *text)                                      \
 	{                                                                                          \
@@ -111,7 +123,6 @@ SETTER(schedtrace, uint32_t)
 SETTER(scheddetail, bool)
 SETTER(preempt, bool)
 SETTER(maxthreads, int32_t)
-SETTER(stats, bool)
 SETTER(deadlock, enum deadlock)
 SETTER(tracelimit, uint64_t)
 SETTER(debuglevel, int)
@@ -200,6 +211,18 @@ static bool parse_size(const char *s, uint64_t most, uint64_t *n)
 	return *n == 0 || *n >= TRACE_LEAST;
 }
 
+static bool parse_stats(const char *s, uint64_t most, uint64_t *n)
+{
+	uint64_t len = 0;
+
+	if (*s != '/')
+		return parse_bool(s, n);
+	*n = STATS_FILE;
+	while (s[len])
+		len++;
+	return len <= most;
+}
+
 static bool parse(const struct row *row, const char *value, uint64_t *n)
 {
 	switch (row->kind) {
@@ -211,6 +234,8 @@ static bool parse(const struct row *row, const char *value, uint64_t *n)
 		return parse_deadlock(value, n);
 	case SIZE:
 		return parse_size(value, row->most, n);
+	case STATS:
+		return parse_stats(value, row->most, n);
 	case PATH:
 		while (value[*n])
 			++*n;
@@ -226,6 +251,7 @@ static void apply(const struct row *row, const char *value)
 		[BOOL] = " is neither on nor off",
 		[NUMBER] = " is no number in its range",
 		[PATH] = " is too long",
+		[STATS] = " is neither on nor off nor a path from the root on",
 		[DEADLOCK] = " is neither report nor abort nor off",
 		[SIZE] = " is no size of 1M or more, as in 500M or 2G, nor 0",
 	};

@@ -23,6 +23,7 @@ struct config {
 	bool preempt; /* HEDDLE_PREEMPT */
 	int32_t maxthreads; /* HEDDLE_MAXTHREADS */
 	bool stats; /* HEDDLE_STATS */
+	const char *statsfile; /* HEDDLE_STATS, if it names a file; else NULL */
 	enum deadlock deadlock; /* HEDDLE_DEADLOCK */
 	const char *trace; /* HEDDLE_TRACE, from the root on; NULL: none */
 	uint64_t tracelimit; /* HEDDLE_TRACE_LIMIT, bytes; 0: none */

@@ -1,5 +1,5 @@
-/* The table that HEDDLE_STATS asks for. It is printed where the process ends by itself: by exit, by
- * _exit, with its last thread; a signal or a raw exit_group leaves none.
+/* The table that HEDDLE_STATS asks for, or the line in a file. It is printed where the process ends
+ * by itself: by exit, by _exit, with its last thread; a signal or a raw exit_group leaves none.
  *
  * Programs close standard error before they end, and may have made something else of number 2. So
  * a duplicate of it is kept, high up, and both are asked whether they still are what they were. */
@@ -16,10 +16,11 @@
 #include "text.h"
 #include "wire.h"
 
-enum { HIGH = 900, TABLE = 2048, COLUMN = 18 };
+enum { HIGH = 900, TABLE = 2048, COLUMN = 18, LINE = 16384 };
 
 static ATOMIC(bool) wanted;
 static long pid;
+static const char *file;
 static int kept = -1;
 static struct stat errors;
 
@@ -31,11 +32,13 @@ static bool is_errors(int fd)
 	       st.st_ino == errors.st_ino;
 }
 
-void ending_begin(void)
+void ending_begin(const char *to)
 {
-	if (fstat(STDERR_FILENO, &errors) != 0)
+	file = to;
+	if (!file && fstat(STDERR_FILENO, &errors) != 0)
 		return;
-	kept = (int)arch_syscall3(SYS_fcntl, STDERR_FILENO, F_DUPFD_CLOEXEC, HIGH);
+	if (!file)
+		kept = (int)arch_syscall3(SYS_fcntl, STDERR_FILENO, F_DUPFD_CLOEXEC, HIGH);
 	pid = arch_syscall3(SYS_getpid, 0, 0, 0);
 	st_rlx(&wanted, true);
 }
@@ -157,33 +160,93 @@ static void row_of_waiting(struct text *t, const struct summary *s)
 	text_put(t, "\n");
 }
 
+static void for_people(const struct summary *s)
+{
+	char buf[TABLE];
+	struct text t = TEXT(buf);
+	int fd = is_errors(kept) ? kept : is_errors(STDERR_FILENO) ? STDERR_FILENO : -1;
+
+	if (fd < 0)
+		return;
+	text_put(&t, "heddle: process ");
+	text_num(&t, pid);
+	text_put(&t, " on ");
+	text_num(&t, s->procs);
+	text_put(&t, s->procs == 1 ? " P, " : " Ps, ");
+	put_time(&t, s->lived);
+	policies_row(&t);
+	text_put(&t, "\n");
+	rows_of_threads(&t, s);
+	row_of_waiting(&t, s);
+	rows_of_blocking(&t, s);
+	arch_syscall3(SYS_write, fd, (long)buf, (long)t.len);
+}
+
+static void word(struct text *t, const char *name, uint64_t n)
+{
+	text_put(t, t->len ? " " : "");
+	text_put(t, name);
+	text_put(t, "=");
+	text_unsigned(t, n);
+}
+
+/* waits=NS:TIMES,NS:TIMES...: so often a G waited for a P, no longer than that. */
+static void word_of_waits(struct text *t, const struct summary *s)
+{
+	const char *before = " waits=";
+
+	for (uint32_t i = 0; i < TIMES_BUCKETS; i++) {
+		if (s->waits[i] == 0)
+			continue;
+		text_put(t, before);
+		text_unsigned(t, times_upto(i));
+		text_put(t, ":");
+		text_unsigned(t, s->waits[i]);
+		before = ",";
+	}
+}
+
+/* One write at the file's end: lines of several processes do not mix. */
+static void for_programs(const struct summary *s)
+{
+	static char buf[LINE];
+	struct text t = TEXT(buf);
+	long fd;
+
+	word(&t, "pid", (uint64_t)pid);
+	word(&t, "procs", (uint64_t)s->procs);
+	word(&t, "lived", s->lived);
+	word(&t, "threads", s->peakgs);
+	word(&t, "kernelthreads", (uint64_t)s->kthreads);
+	word(&t, "announced", s->calls);
+	word(&t, "wired", wire_count());
+#define X(name, text) word(&t, #name, s->stats.name);
+	STATS(X)
+#undef X
+	word(&t, "longest", s->longest);
+	word_of_waits(&t, s);
+	text_put(&t, "\n");
+	fd = arch_syscall4(SYS_openat, AT_FDCWD, (long)file,
+			   O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return;
+	arch_syscall3(SYS_write, fd, (long)buf, (long)t.len);
+	arch_syscall3(SYS_close, fd, 0, 0);
+}
+
 void ending_print(void)
 {
 	static struct summary s;
-	char buf[TABLE];
-	struct text t = TEXT(buf);
-	int fd;
 
 	/* Not in the child of a vfork, which has our memory. */
 	if (!ld_rlx(&wanted) || arch_syscall3(SYS_getpid, 0, 0, 0) != pid ||
 	    !xchg_acq(&wanted, false))
 		return;
-	fd = is_errors(kept) ? kept : is_errors(STDERR_FILENO) ? STDERR_FILENO : -1;
-	if (fd < 0)
-		return;
 	summary_read(&s);
-	text_put(&t, "heddle: process ");
-	text_num(&t, pid);
-	text_put(&t, " on ");
-	text_num(&t, s.procs);
-	text_put(&t, s.procs == 1 ? " P, " : " Ps, ");
-	put_time(&t, s.lived);
-	policies_row(&t);
-	text_put(&t, "\n");
-	rows_of_threads(&t, &s);
-	row_of_waiting(&t, &s);
-	rows_of_blocking(&t, &s);
-	arch_syscall3(SYS_write, fd, (long)buf, (long)t.len);
+	if (file)
+		for_programs(&s);
+	else
+		for_people(&s);
 }
 
 void ending_forked(void)

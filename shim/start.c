@@ -267,6 +267,6 @@ bool heddle_start(void)
 	thread_main_started();
 	thread_start_signals();
 	if (config.stats)
-		ending_begin();
+		ending_begin(config.statsfile);
 	return true;
 }
