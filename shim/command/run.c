@@ -8,53 +8,21 @@
 #include <unistd.h>
 
 #include "commands.h"
+#include "inject.h"
 #include "policies/spec.h"
 #include "say.h"
 #include "target.h"
 
-/* The library beside this command, or where `make install` puts it, whatever PREFIX is. */
-static bool find_library(char path[PATH_MAX])
-{
-	static const char *const places[] = { "libheddle.so", "../lib/heddle/libheddle.so" };
-	char self[PATH_MAX], place[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-
-	if (n < 0)
-		return false;
-	self[n] = 0;
-	*strrchr(self, '/') = 0;
-	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++)
-		if ((size_t)snprintf(place, sizeof(place), "%s/%s", self, places[i]) <
-			    sizeof(place) &&
-		    realpath(place, path) != NULL)
-			return true;
-	return false;
-}
-
 /* False: it was said why not. */
 static bool inject(void)
 {
-	const char *others = getenv("LD_PRELOAD");
-	char library[PATH_MAX], *value;
+	char *value = inject_value();
+	bool done = value && setenv("LD_PRELOAD", value, 1) == 0;
 
-	if (!find_library(library)) {
-		fprintf(stderr, "heddle: libheddle.so: %s\n", strerror(errno));
-		return false;
-	}
-	/* The loader takes these for the end of a name. */
-	if (strpbrk(library, " :")) {
-		fprintf(stderr, "heddle: %s: LD_PRELOAD knows no name with a space or colon\n",
-			library);
-		return false;
-	}
-	if (asprintf(&value, "%s%s%s", library, others && *others ? ":" : "",
-		     others ? others : "") < 0 ||
-	    setenv("LD_PRELOAD", value, 1) != 0) {
+	if (value && !done)
 		fprintf(stderr, "heddle: LD_PRELOAD: %s\n", strerror(errno));
-		return false;
-	}
 	free(value);
-	return true;
+	return done;
 }
 
 enum {

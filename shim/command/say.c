@@ -113,19 +113,45 @@ const char *plain(void)
 	return say_colours() ? "\033[0m" : "";
 }
 
-void say_json(const char *text)
+/* How many bytes a character of UTF-8 beyond ASCII has here; 0: it is none. */
+static int utf8_bytes(const char *text)
 {
-	putchar('"');
+	unsigned char c = (unsigned char)*text;
+	int n = c >= 0xf0 && c < 0xf5	? 4
+		: c >= 0xe0 && c < 0xf0 ? 3
+		: c >= 0xc2 && c < 0xe0 ? 2
+					: 0;
+
+	for (int i = 1; i < n; i++)
+		if ((text[i] & 0xc0) != 0x80)
+			return 0;
+	return n;
+}
+
+void say_json_to(FILE *to, const char *text)
+{
+	fputc('"', to);
 	for (; *text; text++) {
 		unsigned char c = (unsigned char)*text;
+		int n = utf8_bytes(text);
+		if (n > 0) {
+			fwrite(text, 1, (size_t)n, to);
+			text += n - 1;
+			continue;
+		}
 		if (c == '"' || c == '\\')
-			printf("\\%c", c);
+			fprintf(to, "\\%c", c);
 		else if (c < ' ' || c > 126)
-			printf("\\u%04x", c);
+			fprintf(to, "\\u%04x", c);
 		else
-			putchar(c);
+			fputc(c, to);
 	}
-	putchar('"');
+	fputc('"', to);
+}
+
+void say_json(const char *text)
+{
+	say_json_to(stdout, text);
 }
 
 bool say_pid(const char *command, int noperands, char **operands, pid_t *pid)

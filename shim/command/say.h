@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 enum { SAY_TIME = 16, SAY_COUNT = 32 };
@@ -27,6 +28,7 @@ const char *plain(void);
 
 /* say_json: a string in quotes. */
 void say_json(const char *text);
+void say_json_to(FILE *to, const char *text);
 
 /* say_pid: reads the PID operand of a subcommand; else it says what is wrong. */
 bool say_pid(const char *command, int noperands, char **operands, pid_t *pid);
