@@ -40,14 +40,14 @@ all: $(BUILD)/libheddle.so $(BUILD)/heddle documents
 # That of the package: shim/packaging/changelog begins with it.
 VERSION := $(shell sed -n '1s/.*(\(.*\)).*/\1/p' shim/packaging/changelog)
 # What it shares with the library is built anew: nothing of the core.
-COMMAND := $(patsubst %.c,$(BUILD)/command-of/%.o,$(wildcard shim/command/*.c) core/policies/spec.c)
+COMMAND := $(patsubst %.c,$(BUILD)/command-of/%.o,$(wildcard shim/command/*.c shim/command/ab/*.c) core/policies/spec.c)
 $(BUILD)/command-of/%.o: %.c
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(BASE) -O2 -fstack-protector-strong -D_FORTIFY_SOURCE=2 \
+	$(Q)$(CC) $(BASE) -iquote shim/command -O2 -fstack-protector-strong -D_FORTIFY_SOURCE=2 \
 		-DHEDDLE_VERSION='"$(VERSION)"' -c $< -o $@
 $(COMMAND): shim/packaging/changelog
 $(BUILD)/heddle: $(COMMAND)
-	$(Q)$(CC) $(COMMAND) -o $@ -Wl,-z,now -lunwind-$(ARCH) -lunwind
+	$(Q)$(CC) $(COMMAND) -o $@ -Wl,-z,now -lunwind-$(ARCH) -lunwind -lm
 
 # The manual page and the completions: texts, with what rows.c tells of the command's tables in them.
 DOCUMENTS := $(addprefix $(BUILD)/packaging/,heddle.1 completion.bash completion.zsh)
@@ -55,7 +55,7 @@ DOCUMENTS := $(addprefix $(BUILD)/packaging/,heddle.1 completion.bash completion
 documents: $(DOCUMENTS)
 $(BUILD)/packaging/rows: shim/packaging/rows.c $(filter-out %/heddle.o,$(COMMAND)) shim/variables.def
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(BASE) -O1 $(filter %.c %.o,$^) -o $@ -lunwind-$(ARCH) -lunwind
+	$(Q)$(CC) $(BASE) -O1 $(filter %.c %.o,$^) -o $@ -lunwind-$(ARCH) -lunwind -lm
 $(DOCUMENTS): $(BUILD)/packaging/%: shim/packaging/% $(BUILD)/packaging/rows
 	$(Q)for part in commands variables complete; do \
 		$(BUILD)/packaging/rows $$part >$@.$$part || exit 1; \
@@ -163,9 +163,22 @@ $(BUILD)/command/hostile_test: tests/command/hostile_test.c $(READERS) $(wildcar
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(BASE) $(READER_FLAGS) $(filter %.c,$^) -o $@ -lunwind-$(ARCH) -lunwind
 
+# The parts of heddle ab that start nothing.
+AB := $(addprefix shim/command/ab/,answer.c compare.c counters.c policy.c statistics.c variant.c cgroup.c) \
+	$(addprefix shim/command/,options.c say.c)
+$(BUILD)/command/ab_test: tests/command/ab_test.c $(AB) $(wildcard shim/command/*.h shim/command/ab/*.h) \
+		shim/variables.def tests/test.c tests/test.h
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(BASE) $(READER_FLAGS) $(filter %.c,$^) -o $@ -lm
+
 .PHONY: check-command
-check-command: $(BUILD)/command/hostile_test
-	@$<
+check-command: $(BUILD)/command/hostile_test $(BUILD)/command/ab_test
+	@bash tests/sum.sh $^
+
+# heddle ab on real processes, for a quiet machine; some minutes, and no part of check.
+.PHONY: check-ab
+check-ab: all
+	@bash tests/ab.sh $(BUILD)
 
 # What they begin with: a small program, and what another did, traced.
 $(BUILD)/command/seeds: all

@@ -64,6 +64,8 @@ for x in t: x.join()'
 	n=0
 	for sub in $("$command" --help | sed -n 's/^  \([a-z]*\) .*/\1/p'); do
 		for option in $("$command" "$sub" --help | grep -oE -- '^  .{4}--[a-z-]+' | grep -oE -- '--.*'); do
+			# What is one letter long is near to nothing.
+			[ ${#option} -gt 3 ] || continue
 			for wrong in "${option}x" "${option%?}" "--x${option#--}"; do
 				run "$command" "$sub" "$wrong"
 				[ "$status" -eq 2 ]

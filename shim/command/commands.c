@@ -5,5 +5,5 @@
 
 const struct command *const commands[] = {
 	&command_run, &command_ps,    &command_top,    &command_stats, &command_dump,
-	&command_ctl, &command_trace, &command_doctor, NULL,
+	&command_ctl, &command_trace, &command_doctor, &command_ab,    NULL,
 };

@@ -6,6 +6,7 @@
 #include "options.h"
 
 extern const struct command command_run;
+extern const struct command command_ab;
 extern const struct command command_ps;
 extern const struct command command_stats;
 extern const struct command command_dump;

@@ -50,6 +50,11 @@ static void text(const char *s)
 		else
 			putchar(*s);
 		first = *s == '\n';
+		/* What an empty line parts. */
+		if (first && s[1] == '\n') {
+			fputs(".Pp\n", stdout);
+			s++;
+		}
 		/* A sentence, a line. */
 		if (*s == '.' && s[1] == ' ') {
 			putchar('\n');

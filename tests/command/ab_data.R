@@ -1,0 +1,45 @@
+# Makes ab_data.txt: what R says of samples that try the statistics of heddle ab.
+#   Rscript ab_data.R >ab_data.txt
+set.seed(20)
+N <- 20000
+suppressWarnings({
+	boot <- function(x) {
+		m <- replicate(N, median(sample(x, replace = TRUE)))
+		quantile(m, c(0.025, 0.975), names = FALSE)
+	}
+	case <- function(name, x, y) {
+		x <- signif(x, 6); y <- signif(y, 6)
+		t <- wilcox.test(x, y)
+		n <- wilcox.test(x, y, exact = FALSE, correct = TRUE)
+		delta <- mean(sign(outer(x, y, "-")))
+		pair <- if (length(x) > 1) boot(x) else c(x, x)
+		q <- quantile(y, c(0.25, 0.75), names = FALSE)
+		cat("case", name, "\n")
+		cat("x", format(x, digits = 15), "\n")
+		cat("y", format(y, digits = 15), "\n")
+		cat("w", t$statistic, "\n")
+		cat("p", sprintf("%.15g", t$p.value), sprintf("%.15g", n$p.value), "\n")
+		cat("delta", sprintf("%.15g", delta), "\n")
+		cat("medians", sprintf("%.15g", c(median(x), median(y))), "\n")
+		cat("quartiles", sprintf("%.15g", q), "\n")
+		cat("bootstrap", sprintf("%.6g", pair), "\n")
+	}
+	case("two_against_three", c(1.5, 2.5), c(1, 2, 3))
+	case("one_against_one", 1, 2)
+	case("all_below", 1:6 + 0.1, 11:18)
+	case("all_equal", rep(3, 7), rep(3, 9))
+	case("ties", c(1, 1, 2, 2, 2, 3, 5, 8), c(1, 2, 3, 3, 3, 4, 4, 9, 9))
+	case("counts", rpois(20, 4), rpois(30, 5))
+	case("normal_20_40", rnorm(20, 10, 0.3), rnorm(40, 10.1, 0.3))
+	case("shifted_by_5_percent", rnorm(30, 100, 3), rnorm(60, 105, 3))
+	case("lognormal_skew", rlnorm(25, 0, 1), rlnorm(25, 0.4, 1))
+	case("outliers", c(rnorm(18, 1, 0.01), 4, 9), c(rnorm(19, 1.01, 0.01), 30))
+	case("exact_up_to_49", rnorm(49), rnorm(49, 0.3))
+	case("normal_from_50", rnorm(50), rnorm(50, 0.3))
+	case("one_tie_of_two", c(1.1, 2.2, 3.3, 4.4, 5.5, 6.6), c(3.3, 7.7, 8.8, 9.9, 11, 12))
+	case("tiny_and_huge", rlnorm(12, -20, 0.1), rlnorm(12, 20, 0.1))
+	case("in_two_humps", c(rnorm(15, 1, 0.02), rnorm(6, 2, 0.02)), c(rnorm(5, 1, 0.02), rnorm(16, 2, 0.02)))
+	p <- c(0.01, 0.04, 0.03, 0.005, 0.5)
+	cat("holm", p, "\n")
+	cat("held", sprintf("%.15g", p.adjust(p, "holm")), "\n")
+})
