@@ -24,7 +24,8 @@ int main(int argc, char **argv)
 }
 C
 
-# verdicts REPEATS arguments...: of that many experiments, how many say that b is less, and that it is more.
+# verdicts REPEATS arguments...: of that many experiments, how many say that b is less, and that it is more; and the
+# noise, half the median width of their intervals in percent.
 verdicts() {
 	local times=$1
 	shift
@@ -32,14 +33,15 @@ verdicts() {
 		"$build/heddle" ab --json - "$@" 2>/dev/null
 	done | python3 -c '
 import json, sys
-text, at, found, n = sys.stdin.read(), 0, {"less": 0, "more": 0}, 0
+text, at, found, n, widths = sys.stdin.read(), 0, {"less": 0, "more": 0}, 0, []
 while text[at:].strip():
     d, used = json.JSONDecoder().raw_decode(text[at:].lstrip())
     at += len(text[at:]) - len(text[at:].lstrip()) + used
     n += 1
     verdict = d["comparisons"][1]["verdict"]
+    widths.append((d["comparisons"][1]["high"] - d["comparisons"][1]["low"]) * 50)
     found[verdict] = found.get(verdict, 0) + 1
-print(n, found["less"], found["more"])'
+print(n, found["less"], found["more"], "%.1f" % sorted(widths)[len(widths) // 2])'
 }
 
 # expect WHAT CONDITION
@@ -54,11 +56,11 @@ expect() {
 }
 
 for metric in wall cpu; do
-	read -r n less more < <(verdicts "$repeats" -n 10 --warmup 0 --metric "$metric" --a native --b native "$work/compute" 2)
-	expect "$metric: of $n experiments on the same, 10 rounds, $((less + more)) see a difference" \
+	read -r n less more noise < <(verdicts "$repeats" -n 10 --warmup 0 --metric "$metric" --a native --b native "$work/compute" 2)
+	expect "$metric: of $n experiments on the same, 10 rounds, $((less + more)) see a difference (noise ± $noise %)" \
 		"n == repeats && (less + more) * 100 <= 7 * n"
-	read -r n less more < <(verdicts 20 -n 30 --warmup 1 --metric "$metric" --a go,seed=1 --b go,seed=2 "$work/compute" 10)
-	expect "$metric: of $n experiments on 5 %, 30 rounds, $more find it, $less the contrary" \
+	read -r n less more noise < <(verdicts 20 -n 30 --warmup 1 --metric "$metric" --a go,seed=1 --b go,seed=2 "$work/compute" 10)
+	expect "$metric: of $n experiments on 5 %, 30 rounds, $more find it, $less the contrary (noise ± $noise %)" \
 		"n == 20 && less == 0 && more >= 17"
 done
 echo "ab: $passed passed, $failed failed"

@@ -167,7 +167,7 @@ try() {
 	"heddle ab -n 12 "*)
 		head -c 4000000 /dev/urandom >big
 		expect 0 "$command" "$command"
-		says "$command" "b  go: " "c  go,p=1: " "Control, a against itself" "wait for a P, median"
+		says "$command" "b  go: " "c  go,p=1: " "Control, a again" "wait for a P, median"
 		;;
 	"info gs"* | "g N bt, g all bt"* | "heddle-gcore FILE"*)
 		command=$(sed -E 's/   +.*//; s/, g all/\ng all/; s/\bN\b/1/; s/FILE/cores/' <<<"$command")

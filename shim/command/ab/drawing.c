@@ -57,10 +57,14 @@ static void label(const struct experiment *e, int arm, double y, FILE *to)
 {
 	fprintf(to, "<text class=\"name\" x=\"%.0f\" y=\"%.1f\">", LEFT - 14, y + 4);
 	/* Long ones are cut by who sees them, not by us: the page has them whole in its tables. */
-	if (strlen(e->arms[arm].variant.text) > 22)
-		fprintf(to, "%c %.20s…", e->arms[arm].letter, e->arms[arm].variant.text);
-	else
+	if (strlen(e->arms[arm].variant.text) > 22) {
+		char cut[32];
+		snprintf(cut, sizeof(cut), "%c %.20s…", e->arms[arm].letter,
+			 e->arms[arm].variant.text);
+		draw_text(to, cut);
+	} else {
 		draw_name(e, arm, to);
+	}
 	fputs("</text>\n", to);
 }
 

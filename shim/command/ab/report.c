@@ -6,7 +6,8 @@
 #include "say.h"
 #include "words.h"
 
-enum { NAME = 26, CELL = 12, TEXT = 1024 };
+/* Five cells and the count of runs are as wide as a usual terminal. */
+enum { NAME = 20, CELL = 11, RUNS = 5, TEXT = 1024 };
 
 /* Bytes of UTF-8 are not columns. */
 static int columns(const char *text)
@@ -67,7 +68,7 @@ static void row(const struct experiment *e, int arm, FILE *to)
 	for (size_t i = 0; i < sizeof(at) / sizeof(*at); i++)
 		right(to, n > 0 ? words_value(e->metric, quantile(of, n, at[i]), number) : "–",
 		      CELL);
-	fprintf(to, "%6d%s\n", n, arm == CONTROL ? plain() : "");
+	fprintf(to, "%*d%s\n", RUNS, n, arm == CONTROL ? plain() : "");
 	free(of);
 }
 
@@ -82,7 +83,7 @@ static void table(const struct experiment *e, FILE *to)
 	left(to, name, NAME);
 	for (size_t i = 0; i < sizeof(heads) / sizeof(*heads); i++)
 		right(to, heads[i], CELL);
-	fprintf(to, "%6s%s\n", "runs", plain());
+	fprintf(to, "%*s%s\n", RUNS, "runs", plain());
 	for (int k = 0; k < e->narms; k++)
 		row(e, k, to);
 }
@@ -113,44 +114,46 @@ static void wrongs(const struct experiment *e, FILE *to)
 	}
 }
 
-/* What the verdict rests on. */
-static void grounds(const struct experiment *e, int i, FILE *to)
+/* The first part of a verdict in bold; what comes behind a semicolon, and what it rests on, below.
+ */
+static void verdict(const struct experiment *e, int i, const char *who, FILE *to)
 {
 	const struct comparison *c = &e->of[i];
-	char p[NUMBER];
+	char words[WORDS], p[NUMBER], *more;
 	double pairs = (e->higher ? c->ranks.delta + 1 : 1 - c->ranks.delta) / 2;
 
+	words_verdict(e, i, words);
+	more = strstr(words, "; ");
+	if (more)
+		*more = 0;
+	fprintf(to, "\n%s%s: %s%s\n", bold(), who, words, plain());
+	if (more)
+		fprintf(to, "     %s\n", more + 2);
 	if (isnan(c->interval.low))
 		return;
 	words_p(c->p, p);
 	fprintf(to,
-		"     %sratio %.4g (95 %%: %.4g–%.4g), Mann-Whitney %s, Cliff's delta %+.2f: "
-		"the better in %.0f %% of pairs%s\n",
+		"     %sratio %.4g (95 %%: %.4g–%.4g), Mann-Whitney %s\n"
+		"     Cliff's delta %+.2f: the better in %.0f %% of pairs%s\n",
 		dim(), c->ratio, c->interval.low, c->interval.high, p, c->ranks.delta, pairs * 100,
 		plain());
 }
 
 static void verdicts(const struct experiment *e, FILE *to)
 {
-	char buf[TEXT], name[TEXT];
 	bool control = e->of[0].verdict == LESS || e->of[0].verdict == MORE;
+	char name[TEXT];
 
 	for (int k = FIRST_B; k < e->narms; k++) {
 		name_of(e, k, TEXT / 2, name);
-		words_verdict(e, k - 1, buf);
-		fprintf(to, "\n%s%s: %s%s\n", bold(), name, buf, plain());
-		grounds(e, k - 1, to);
+		verdict(e, k - 1, name, to);
 	}
-	words_verdict(e, 0, buf);
+	verdict(e, 0, "Control, a again", to);
 	if (control)
-		fprintf(to,
-			"\n%sThe control fails:%s a seems to differ from itself, %s. Differences no larger "
-			"than that are not believed.\n",
-			bold(), plain(), buf);
-	else
-		fprintf(to, "\nControl, a against itself: %s\n", buf);
+		fputs("     It seems to differ from itself: what is no larger than that is not believed.\n",
+		      to);
 	if (e->narms > FIRST_B + 1)
-		fprintf(to, "Each p is by Holm's method, for %d comparisons together.\n",
+		fprintf(to, "\nEach p is by Holm's method, for %d comparisons together.\n",
 			e->narms - FIRST_B);
 }
 

@@ -11,7 +11,7 @@ static const struct {
 	[WALL] = { "wall time", "faster", "slower" },
 	[CPU] = { "cpu time", "less cpu", "more cpu" },
 	[RSS] = { "memory", "less memory", "more memory" },
-	[CTXSW] = { "switches by the kernel", "fewer switches", "more switches" },
+	[CTXSW] = { "kernel switches", "fewer switches", "more switches" },
 	[MATCHED] = { "what it prints", "lower", "higher" },
 };
 
