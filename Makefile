@@ -164,8 +164,8 @@ $(BUILD)/command/hostile_test: tests/command/hostile_test.c $(READERS) $(wildcar
 	$(Q)$(CC) $(BASE) $(READER_FLAGS) $(filter %.c,$^) -o $@ -lunwind-$(ARCH) -lunwind
 
 # The parts of heddle ab that start nothing.
-AB := $(addprefix shim/command/ab/,answer.c compare.c counters.c policy.c statistics.c variant.c cgroup.c) \
-	$(addprefix shim/command/,options.c say.c)
+AB := $(addprefix shim/command/ab/,answer.c compare.c counters.c statistics.c variant.c cgroup.c) \
+	$(addprefix shim/command/,options.c say.c) core/policies/spec.c
 $(BUILD)/command/ab_test: tests/command/ab_test.c $(AB) $(wildcard shim/command/*.h shim/command/ab/*.h) \
 		shim/variables.def tests/test.c tests/test.h
 	@mkdir -p $(@D)

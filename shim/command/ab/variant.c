@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "policies/spec.h"
+
 /* What heddle reads would show in the runs. */
 static const char *const unwanted[] = {
 	"HEDDLE_POLICY",      "HEDDLE_STATS", "HEDDLE_DEADLOCK", "HEDDLE_SCHEDTRACE",
@@ -119,6 +121,7 @@ static bool take(struct variant *v, const char *word, bool *ours)
 bool variant_read(const char *text, struct variant *v)
 {
 	char copy[VARIANT_TEXT], *rest = copy, *word;
+	struct policyspec spec;
 	const char *why;
 
 	*v = (struct variant){ .cgroup = -1 };
@@ -144,8 +147,7 @@ bool variant_read(const char *text, struct variant *v)
 		strcat(v->policy, *v->policy ? "," : "");
 		strcat(v->policy, word);
 	}
-	why = v->native ? NULL : policy_check(v->policy);
-	if (why)
+	if (!v->native && !policy_parse(v->policy, &spec, &why))
 		return wrong(v, why);
 	/* Go is what it has without a word. */
 	if (strcmp(v->policy, "go") == 0)

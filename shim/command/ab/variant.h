@@ -32,8 +32,6 @@ struct variant {
 /* variant_read: false: it was said on stderr what is wrong with the text. */
 bool variant_read(const char *text, struct variant *v);
 
-/* policy_check: NULL, or why the library does not know the policy; in policy.c, with the table. */
-const char *policy_check(const char *policy);
 
 /* In the child that becomes the command. variant_environment: sets and unsets; preload: of
  * LD_PRELOAD under heddle. variant_confine: to its cpus and cgroup; false: errno says why not. */
