@@ -54,7 +54,7 @@ static struct g *get_global(void)
 	struct g *gp;
 
 	lock(&sched.lock);
-	gp = globrunqget_locked();
+	gp = globrunqget_locked(NULL);
 	unlock(&sched.lock);
 	return gp;
 }
@@ -274,13 +274,13 @@ TEST(one_share_of_the_global_queue_is_its_oldest)
 	for (int i = 0; i < 100; i++)
 		globrunqput_locked(&gs[i]);
 	/* 100 / 4 + 1 */
-	EXPECT(globrunqgetbatch_locked(128, &rest, &n) == &gs[0]);
+	EXPECT(globrunqgetbatch_locked(NULL, 128, &rest, &n) == &gs[0]);
 	EXPECT_EQ(n, 25);
 	for (int i = 1; i <= 25; i++, rest = rest->schedlink)
 		EXPECT(rest == &gs[i]);
 	EXPECT(rest == NULL);
 	EXPECT_EQ(sched.runqsize, 74);
-	EXPECT(globrunqgetbatch_locked(1, &rest, &n) == &gs[26]);
+	EXPECT(globrunqgetbatch_locked(NULL, 1, &rest, &n) == &gs[26]);
 	EXPECT_EQ(n, 0);
 	/* What goes to the head comes before all others. */
 	struct gqueue q = { NULL, NULL };
@@ -288,9 +288,9 @@ TEST(one_share_of_the_global_queue_is_its_oldest)
 	gqueue_push(&q, &gs[201]);
 	globrunqputbatchhead_locked(&q, 2);
 	EXPECT_EQ(sched.runqsize, 75);
-	EXPECT(globrunqget_locked() == &gs[200]);
-	EXPECT(globrunqget_locked() == &gs[201]);
-	EXPECT(globrunqget_locked() == &gs[27]);
+	EXPECT(globrunqget_locked(NULL) == &gs[200]);
+	EXPECT(globrunqget_locked(NULL) == &gs[201]);
+	EXPECT(globrunqget_locked(NULL) == &gs[27]);
 	unlock(&sched.lock);
 }
 

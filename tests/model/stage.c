@@ -188,6 +188,25 @@ void outof(struct g *self)
 	owes_no_lock("leaves the core", 0);
 }
 
+/* ---- policies/: there is none ---- */
+
+bool plan_put_locked(struct g *gp)
+{
+	EXPECT(!gp);
+	return false;
+}
+
+struct g *plan_get_locked(int32_t pid)
+{
+	EXPECT(pid < 0);
+	return NULL;
+}
+
+bool plan_turn_locked(void)
+{
+	return false;
+}
+
 /* ---- schedule.c ---- */
 
 static bool is_readied(const void *arg)

@@ -32,7 +32,6 @@ struct variant {
 /* variant_read: false: it was said on stderr what is wrong with the text. */
 bool variant_read(const char *text, struct variant *v);
 
-
 /* In the child that becomes the command. variant_environment: sets and unsets; preload: of
  * LD_PRELOAD under heddle. variant_confine: to its cpus and cgroup; false: errno says why not. */
 void variant_environment(const struct variant *v, const char *preload, const char *counters);
