@@ -23,7 +23,7 @@ teardown() {
 		[ "$output" = "$at/lib/heddle/libheddle.so" ]
 		"$at/bin/heddle" run -p 2 cat /proc/self/maps | grep -qF "$at/lib/heddle/libheddle.so"
 		rm "$work/link"
-		[ "$(find "$work/root" -type f | wc -l)" -eq 6 ]
+		[ "$(find "$work/root" -type f | wc -l)" -eq 7 ]
 		mkdir -p "$at/share/man/man1"
 		touch "$at/share/man/man1/another.1"
 		make -s -C "$top" uninstall DESTDIR="$work/root" PREFIX="$prefix"

@@ -114,7 +114,8 @@ struct g {
 	ATOMIC(const void *) waiton; /* the futex word or fd it waits for */
 	struct g *alllink; /* of sched.allg; fixed at birth */
 	void *fiber; /* the sanitizer's handle of this context */
-	struct plan *plan; /* what a policy knows of it: policies/plan.h; NULL: nothing yet */
+	ATOMIC(struct plan *)
+	plan; /* what a policy knows of it: policies/plan.h; NULL: nothing yet */
 };
 
 /* What must be done about the G that has just been left, once its context is saved.
@@ -143,6 +144,7 @@ struct spinlooks {
 	uint32_t tick; /* of the slice, plus one; 0: of none */
 	uint32_t n;
 	struct g *gp;
+	uint64_t cpu; /* the M's cpu clock at the last one */
 	struct sigregs seen[SPIN_LOOKS];
 };
 

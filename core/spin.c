@@ -16,6 +16,9 @@ enum {
 	/* Around what was seen. */
 	MARGIN = 32,
 	CREDIT = 8,
+	/* Of cpu, between two looks: one that came late may meet the next, and nothing has moved.
+	 */
+	APART_NS = 20 * 1000,
 	SKIP_MOST = 15,
 };
 
@@ -86,6 +89,7 @@ static bool seen(struct m *mp, struct g *gp, const void *uc, bool denied)
 {
 	struct spinlooks *l = &mp->looks;
 	uint32_t tick = ld_rlx(&mp->p->schedtick) + 1;
+	uint64_t cpu;
 
 	/* A late request. */
 	if (ld_rlx(&mp->lookedtick) == tick)
@@ -99,6 +103,10 @@ static bool seen(struct m *mp, struct g *gp, const void *uc, bool denied)
 		l->gp = gp;
 		l->n = 0;
 	}
+	cpu = os_threadclock(ld_rlx(&mp->tid));
+	if (l->n > 0 && cpu - l->cpu < APART_NS)
+		return false;
+	l->cpu = cpu;
 	arch_sigregs(uc, &l->seen[l->n]);
 	if (!denied && alike(&l->seen[0], &l->seen[l->n]) && ++l->n < SPIN_LOOKS)
 		return false;

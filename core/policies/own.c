@@ -177,13 +177,15 @@ void own_ended(struct plan *plan)
 void own_slice(struct plan *plan)
 {
 	enum { LEAST_NS = 50 * 1000 };
+	uint64_t slice;
 
 	if (!policy->slice || !does(SLICE, plan, plan->t.last))
 		return;
-	plan->slice = call.result && call.result < LEAST_NS ? LEAST_NS : call.result;
+	slice = call.result && call.result < LEAST_NS ? LEAST_NS : call.result;
+	st_rlx(&plan->slice, slice);
 	/* Sysmon is to look as often. */
-	if (plan->slice && plan->slice < ld_rlx(&sched.slice))
-		st_rlx(&sched.slice, plan->slice);
+	if (slice && slice < ld_rlx(&sched.slice))
+		st_rlx(&sched.slice, slice);
 }
 
 bool own_picks(void)

@@ -143,17 +143,21 @@ static void name_it(struct plan *plan)
 /* The plan of gp, which may be another than it was when it last had one. */
 static struct plan *plan_of(struct g *gp)
 {
-	struct plan *plan = gp->plan;
+	struct plan *plan = ld_rlx(&gp->plan);
 
 	if (!plan && !(plan = new_plan()))
 		return NULL;
 	if (plan->t.id == gp->goid)
 		return plan;
-	*plan = (struct plan){
-		.t = { .id = gp->goid, .born = nanotime(), .reason = HEDDLE_NEW, .last = -1 },
-		.gp = gp,
+	plan->t = (struct heddle_thread){
+		.id = gp->goid, .born = nanotime(), .reason = HEDDLE_NEW, .last = -1
 	};
-	gp->plan = plan;
+	plan->gp = gp;
+	plan->key = 0;
+	plan->pointed = false;
+	st_rlx(&plan->slice, 0);
+	/* Release: sysmon reads through it. */
+	st_rel(&gp->plan, plan);
 	if (spec.kind == POLICY_OWN) {
 		name_it(plan);
 		own_started(plan);
@@ -233,7 +237,7 @@ bool plan_put_locked(struct g *gp)
 		give_up("has no memory");
 		return false;
 	}
-	if (gp->plan->pointed) {
+	if (plan->pointed) {
 		plan->pointed = false;
 		plan->t.reason = HEDDLE_YIELD;
 	}
@@ -361,7 +365,7 @@ static int32_t reason_of(enum postkind kind, unsigned waitreason)
 
 void plan_left(struct g *gp, int kind)
 {
-	struct plan *plan = gp->plan;
+	struct plan *plan = ld_rlx(&gp->plan);
 
 	if (!plan || plan->t.id != gp->goid)
 		return;
@@ -380,9 +384,10 @@ void plan_left(struct g *gp, int kind)
 
 uint64_t plan_slice(const struct g *gp)
 {
-	const struct plan *plan = gp->plan;
+	const struct plan *plan = ld_acq(&gp->plan);
+	uint64_t slice = plan ? ld_rlx(&plan->slice) : 0;
 
-	return plan && plan->slice ? plan->slice : spec.slice;
+	return slice ? slice : spec.slice;
 }
 
 /* ---- points ---- */

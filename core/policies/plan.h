@@ -20,7 +20,7 @@ struct plan {
 	uint32_t at; /* in its heap, plus one; 0: not queued */
 	int32_t heap;
 	uint64_t since; /* when it last got a P */
-	uint64_t slice; /* ns; 0: the policy's */
+	ATOMIC(uint64_t) slice; /* ns; 0: the policy's; sysmon reads it */
 	bool pointed; /* it gives way at a point of its own, not for a slice */
 };
 

@@ -145,7 +145,7 @@ static bool chaos_point(struct plan *plan, const struct plan *least)
 
 static void chaos_picked(struct plan *plan)
 {
-	plan->slice = CHAOS_LEAST_NS + plan_lot() % (CHAOS_MOST_NS - CHAOS_LEAST_NS);
+	st_rlx(&plan->slice, CHAOS_LEAST_NS + plan_lot() % (CHAOS_MOST_NS - CHAOS_LEAST_NS));
 }
 
 const struct ranking rankings[POLICY_KINDS] = {
