@@ -300,5 +300,5 @@ compare() {
 	awk "BEGIN { exit $ratio < 0.1 }"
 	# Where there are few natively, heddle's own are more: the monitor, the starter, one for each P, beside those
 	# that are in calls.
-	[ "${most[heddle]}" -le $((most[native] > 8 ? most[native] : most[native] + 4)) ]
+	[ "${most[heddle]}" -le $((most[native] > 16 ? most[native] : most[native] + 4)) ]
 }
