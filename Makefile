@@ -223,7 +223,7 @@ bats-together: all
 
 # All that the tests need, for make -j.
 .PHONY: tests
-tests: all $(CORE_TESTS) $(CONFORMANCE) $(BUILD)/command/hostile_test
+tests: all $(CORE_TESTS) $(CONFORMANCE) $(addprefix $(BUILD)/command/,hostile_test ab_test) $(BUILD)/release/tests/bench/core_bench
 
 .PHONY: model
 model:

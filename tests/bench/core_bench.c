@@ -470,21 +470,16 @@ static void bench_reader_p99(void)
 	put_late(99);
 }
 
-static double cpu_ns(void)
-{
-	return (double)os_clock(2 /* CLOCK_PROCESS_CPUTIME_ID */);
-}
-
 /* The hog's work for a ns of cpu, while fn, if there is one, runs. */
 static double work_beside(void (*fn)(void))
 {
-	double cpu = cpu_ns(), work = (double)ld_rlx(&hog_work);
+	double cpu = (double)cpu_ns(), work = (double)ld_rlx(&hog_work);
 
 	if (fn)
 		fn();
 	else
 		sleep_ns(500 * (uint64_t)MS);
-	return ((double)ld_rlx(&hog_work) - work) / (cpu_ns() - cpu);
+	return ((double)ld_rlx(&hog_work) - work) / ((double)cpu_ns() - cpu);
 }
 
 static void wakes_pass(void)
