@@ -62,8 +62,7 @@ struct thread {
 	ATOMIC(uint32_t) cancel; /* enum cancelbits */
 	ATOMIC(uint32_t) interruptible; /* in what a cancellation ends: enum interruptible */
 	ATOMIC(uintptr_t) waitsat; /* glibc's object at which it waits to be cancelled, or 0 */
-	ATOMIC(int32_t)
-	accepts; /* the descriptor plus one, whose connections it is answerable for; 0 */
+	ATOMIC(int32_t) accepts; /* the listener it answers for (accept.c), plus one; or 0 */
 	ATOMIC(bool) becoming; /* it is in exec_begins .. exec_failed */
 	ATOMIC(bool) uncancelled; /* in a call that is no point of cancellation, but made of some */
 	void *(*fn)(void *);

@@ -90,7 +90,9 @@ static bool does(enum hook hook, struct plan *plan, int32_t pid)
 	return !call.ended;
 }
 
-/* Without sched.lock: of one that holds it for too long inside the policy. */
+/* Without sched.lock: of one that holds it for too long inside the policy. What several watchers
+ * remember may be mixed: then the call is ended later. `late` is written before the signal is sent,
+ * and read by its handler on the kernel thread that `number` is of. */
 void own_watch(void)
 {
 	static ATOMIC(uint64_t) seen, since, cpu;

@@ -1,5 +1,6 @@
 /* Protection keys: what a thread may do with a page is in a register of its own, which it keeps
  * wherever it runs, and hands on to threads that it makes. */
+#include "event.h"
 #include "threads.h"
 
 #include <setjmp.h>
@@ -78,14 +79,22 @@ TEST(each_thread_has_its_own_rights_to_a_key_of_a_raw_call)
 /* ---- a key that is made while others run ---- */
 
 static atomic_int over;
+static struct event moved[MANY];
 
 static void *waits_and_moves(void *arg)
 {
-	(void)arg;
-	for (int i = 0; !atomic_load(&over); i++)
+	for (int i = 0; !atomic_load(&over); i++) {
 		move_about(i);
+		tick(&moved[(intptr_t)arg]);
+	}
 	/* The kernel gave no right to it but to who allocated it. */
 	return (void *)(intptr_t)pkey_get(key);
+}
+
+static void all_move(void)
+{
+	for (int i = 0; i < MANY; i++)
+		await(&moved[i], moved[i].n + 50);
 }
 
 TEST(threads_that_were_there_before_a_key_have_no_right_to_it)
@@ -93,12 +102,11 @@ TEST(threads_that_were_there_before_a_key_have_no_right_to_it)
 	pthread_t t[MANY];
 	void *rights;
 
-	for (int i = 0; i < MANY; i++)
-		EXPECT_EQ(pthread_create(&t[i], NULL, waits_and_moves, NULL), 0);
-	usleep(20000);
+	start_numbered(t, MANY, waits_and_moves);
+	all_move();
 	if (!have_key(false))
 		key = -1;
-	usleep(20000);
+	all_move();
 	atomic_store(&over, 1);
 	for (int i = 0; i < MANY; i++) {
 		EXPECT_EQ(pthread_join(t[i], &rights), 0);

@@ -150,6 +150,9 @@ static void everything_under(const char *policy, int procs)
 	EXPECT(policy_parse(policy, &wanted, &wrong));
 	blow(procs, storms, sizeof(storms) / sizeof(*storms),
 	     procs == 1 ? by_policy : by_policy_at_level_2);
+	/* It was there from the beginning, and broke no rule. */
+	EXPECT(sched.odd);
+	EXPECT_EQ(ld_rlx(&sched.policy), wanted.kind != POLICY_GO);
 }
 
 #define POLICY_STORM(name, policy)                                                                 \

@@ -76,15 +76,23 @@ TEST(parks_have_reasons_and_the_most_at_once_is_known)
 	EXPECT(s.lived >= 3 * MS);
 }
 
-static ATOMIC(uint32_t) waiting, begun;
-
 static void burns(void *arg)
 {
 	(void)arg;
-	raise_by(&waiting, 1);
-	wait_raised(&begun, 1);
+	while (!ld_sc(&gate))
+		futex_wait(&gate, 0, (uint32_t)FUTEX_ANY, NULL, 0);
 	burn_ns(2 * MS);
 	group_done(&grp);
+}
+
+/* Ten, made ready all at once: one after the other would take some of the time. */
+static void burn_all(void)
+{
+	for (int i = 0; i < 10; i++)
+		until_waiting(go(burns, NULL));
+	st_sc(&gate, 1);
+	futex_wake(&gate, FUTEX_ANY, (uint32_t)FUTEX_ANY, 0);
+	group_wait(&grp);
 }
 
 TEST(who_waits_behind_others_is_seen_to)
@@ -94,13 +102,7 @@ TEST(who_waits_behind_others_is_seen_to)
 	if (!kept(keep_times, 1))
 		return;
 	grp.left = 10;
-	for (int i = 0; i < 10; i++)
-		go(burns, NULL);
-	/* Made ready all at once: one after the other would take some of the time. */
-	wait_raised(&waiting, 10);
-	sleep_ns(1 * MS);
-	raise_by(&begun, 1);
-	group_wait(&grp);
+	burn_all();
 	summary_read(&s);
 	/* The last ran after nine of 2 ms; and each was runnable before, when it was made. */
 	EXPECT(s.waited >= 20);
@@ -115,13 +117,7 @@ TEST(nothing_is_kept_unless_asked_for)
 
 	start(2);
 	grp.left = 10;
-	for (int i = 0; i < 10; i++)
-		go(burns, NULL);
-	/* Made ready all at once: one after the other would take some of the time. */
-	wait_raised(&waiting, 10);
-	sleep_ns(1 * MS);
-	raise_by(&begun, 1);
-	group_wait(&grp);
+	burn_all();
 	summary_read(&s);
 	EXPECT_EQ(s.waited, 0);
 	EXPECT_EQ(s.peakgs, 0);
