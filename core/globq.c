@@ -60,17 +60,10 @@ void globrunqremove_locked(struct g *gp, struct g *before)
 	st_rlx(&sched.runqsize, sched.runqsize - 1);
 }
 
-struct g *globrunqget_locked(const struct p *pp)
+static struct g *pop_locked(void)
 {
 	struct g *gp = sched.runq.head;
 
-	/* A wired G in the list and the policy take turns. */
-	if (choose_policed() && (!gp || plan_turn_locked())) {
-		struct g *picked = plan_get_locked(pp->id);
-		if (picked)
-			return picked;
-		gp = sched.runq.head;
-	}
 	if (!gp)
 		return NULL;
 	sched.runq.head = gp->schedlink;
@@ -81,19 +74,36 @@ struct g *globrunqget_locked(const struct p *pp)
 	return gp;
 }
 
+/* A wired G in the list and the policy take turns. */
+static struct g *get_policed_locked(const struct p *pp)
+{
+	struct g *picked = NULL;
+
+	if (!sched.runq.head || plan_turn_locked())
+		picked = plan_get_locked(pp->id);
+	return picked ? picked : pop_locked();
+}
+
+struct g *globrunqget_locked(const struct p *pp)
+{
+	return choose_policed() ? get_policed_locked(pp) : pop_locked();
+}
+
 struct g *globrunqgetbatch_locked(const struct p *pp, int32_t max, struct g **rest, int32_t *n)
 {
 	struct gqueue q = { NULL, NULL };
-	int32_t share = choose_globalshare(ld_rlx(&sched.runqsize), max);
-	struct g *first = globrunqget_locked(pp);
+	struct g *first;
+	int32_t share;
 
 	*n = 0;
+	if (choose_policed())
+		return get_policed_locked(pp);
+	share = choose_globalshare(ld_rlx(&sched.runqsize), max);
+	first = pop_locked();
 	if (!first)
 		return NULL;
-	if (choose_policed())
-		share = 1;
 	for (; *n + 1 < share; ++*n)
-		gqueue_push(&q, globrunqget_locked(pp));
+		gqueue_push(&q, pop_locked());
 	*rest = q.head;
 	return first;
 }

@@ -225,7 +225,8 @@ static bool check_running(struct p *pp, struct m *mp, struct g *gp, uint64_t now
 		return false;
 	if (idle && (waits || age > choose_slice()) && !spare_blocked(pp) && retakeblocked(pp))
 		return true;
-	if (idle || !waits || !slice_over(pp, mp, gp, age))
+	/* Other processes may leave it no more than that tenth for ever. */
+	if (!waits || !slice_over(pp, mp, gp, age))
 		return spins;
 	/* It burnt cpu since the last look, but may sleep by now. */
 	if (spare_blocked(pp))
