@@ -97,7 +97,8 @@ int core_init(const struct core_config *config)
 	gp->stack.hi = own.stackhi;
 	madopt(m0, gp);
 	sched.firstg = gp;
-	sched.foreignmask = gp->sigmask;
+	sched.foreignmask = ld_rlx(&gp->sigmask);
+	gmask_set(gp, sched.foreignmask);
 	/* sysmon counts as an M, but as none that could wake a G of itself. */
 	sched.mcount = 2;
 	sched.nmsys = 1;

@@ -297,7 +297,10 @@ int newproc(void (*fn)(void *), void *arg, size_t stacksize, struct g **out)
 	gp->fn = fn;
 	gp->arg = arg;
 	gp->goid = goidget(pp);
-	gp->sigmask = self ? self->sigmask : sched.foreignmask;
+	if (self)
+		st_rlx(&gp->sigmask, ld_rlx(&self->sigmask));
+	else
+		gmask_set(gp, sched.foreignmask);
 	arch_context_init(&gp->sched, gstack_top(gp), gmain, gp);
 	san_fiber_new(gp);
 	if (out)
@@ -357,7 +360,7 @@ void gstart(struct g *gp, void (*fn)(void *), void *arg, uint64_t sigmask)
 	gp->fn = fn;
 	gp->arg = arg;
 	gp->goid = goidget(mp ? ld_rlx(&mp->p) : NULL);
-	gp->sigmask = sigmask;
+	gmask_set(gp, sigmask);
 	st_rlx(&gp->sigdue, false);
 	arch_context_init(&gp->sched, gstack_top(gp), gmain, gp);
 	san_fiber_new(gp);

@@ -82,7 +82,7 @@ struct g {
 	struct g *schedlink; /* link of whatever queue holds it; owned by that queue */
 	struct m *lockedm; /* wired to this M; written by the G itself */
 	uint8_t prio; /* in queues; as the kernel counts real-time priorities */
-	uint64_t sigmask; /* the kernel's signal mask while it runs */
+	ATOMIC(uint64_t) sigmask; /* the kernel's signal mask while it runs; written by gmask_set */
 	ATOMIC(bool) sigdue; /* core_config.sigdue is to be called on it */
 	ATOMIC(bool) pursued; /* gpursue */
 	ATOMIC(uintptr_t) spinlo, spinhi; /* the code in which it was found spinning: spin.c */
@@ -153,7 +153,8 @@ struct m {
 	ATOMIC(struct g *) curg; /* written by this M */
 	ATOMIC(struct p *) p; /* written by this M, or by who holds the GCLAIM of curg */
 	uintptr_t fs; /* the FS base that is loaded */
-	uint64_t sigmask; /* the mask that the kernel has */
+	ATOMIC(uint64_t) sigmask; /* the mask that the kernel has; written by this M */
+	ATOMIC(bool) shutting; /* it is in idle_shut */
 	struct post post;
 
 	struct p *nextp; /* given by startm before the wake-up */
@@ -324,6 +325,9 @@ struct sched {
 	uint64_t seed;
 	tracer_name *name; /* of a G; or NULL */
 	struct g *firstg; /* what core_init made of its caller */
+	ATOMIC(uint64_t) firstmask; /* its mask */
+	ATOMIC(uint64_t) everopen; /* signals that some G lets in; or did */
+	ATOMIC(uint64_t) deepopen; /* those that sysmon lets in while it sleeps deeply */
 	uint64_t foreignmask; /* of Gs started by kernel threads that are no Ms */
 	int32_t ncpu;
 	struct stats nopstats; /* of those who hold no P */

@@ -31,7 +31,6 @@ static struct m *mget_locked(void)
 void mpark(struct m *mp)
 {
 	st_rlx(&mp->blocked, true);
-	sleeps_open(mp);
 	notesleep(&mp->park);
 	noteclear(&mp->park);
 	st_rlx(&sched.now, nanotime());

@@ -25,6 +25,7 @@ static struct {
 	ATOMIC(struct m *) wanted; /* linked by schedlink; each has its nextp */
 	ATOMIC(bool) signalled; /* core_sigdefer was called */
 	ATOMIC(uint64_t) accepts; /* signals that it is to let in */
+	ATOMIC(uint64_t) handled; /* signals that have a handler */
 	ATOMIC(uint64_t) refusals; /* as far as sysmon knows of it: refusals() */
 } starter;
 
@@ -47,6 +48,16 @@ void mthread_accept(void)
 	os_sigmask(~set);
 	/* Release: pairs with the acquire in core_filters. */
 	st_rel(&starter.refusals, set);
+}
+
+uint64_t mthread_handled(void)
+{
+	return ld_sc(&starter.handled);
+}
+
+void mthread_letin(uint64_t set)
+{
+	os_sigmask(~(set | ld_rlx(&starter.refusals)));
 }
 
 void core_filters(void)
@@ -181,8 +192,9 @@ void madopt(struct m *mp, struct g *gp)
 		gp->fsbase = mp->fs;
 	else
 		mp->g0.fsbase = mp->fs;
-	mp->sigmask = gp->sigmask = os_sigmask(~(uint64_t)0);
-	os_sigmask(mp->sigmask);
+	st_rlx(&gp->sigmask, os_sigmask(~(uint64_t)0));
+	st_rlx(&mp->sigmask, ld_rlx(&gp->sigmask));
+	os_sigmask(ld_rlx(&mp->sigmask));
 	arch_context_init(&mp->g0.sched, mp->g0.stack.hi, m0start, mp);
 	san_fiber_new(&mp->g0);
 	san_fiber_adopt(gp);
@@ -217,8 +229,8 @@ int newosproc(struct m *mp)
 	if (r < 0)
 		return (int)r;
 	/* It starts with every signal blocked; the first G it runs brings its own mask. */
-	mp->sigmask = ~refusals();
-	mask = os_sigmask(mp->sigmask);
+	st_rlx(&mp->sigmask, ~refusals());
+	mask = os_sigmask(ld_rlx(&mp->sigmask));
 	if (config->newosproc)
 		r = config->newosproc(mp);
 	else
@@ -289,8 +301,9 @@ void core_sigdefer(void)
 	notewakeup(&starter.note);
 }
 
-void core_sigaccept(uint64_t set)
+void core_sigaccept(uint64_t set, uint64_t handled)
 {
+	st_sc(&starter.handled, handled);
 	st_sc(&starter.accepts, set);
 	notewakeup(&starter.note);
 }
@@ -369,8 +382,8 @@ bool mthread_ends(void)
 void mthread_end(struct m *mp)
 {
 	/* No handler may find it. */
-	mp->sigmask = ~(uint64_t)0;
-	os_sigmask(mp->sigmask);
+	st_rlx(&mp->sigmask, ~(uint64_t)0);
+	os_sigmask(~(uint64_t)0);
 	/* The process's first stays as long as the process; but serves nobody. */
 	while (mp->leader)
 		futexsleep(&mp->park.key, ld_rlx(&mp->park.key), -1);

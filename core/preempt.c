@@ -106,7 +106,7 @@ static void comeback(void *arg)
 		arch_sigdivert((void *)save->uc, divert);
 	arch_sigrebind((void *)save->uc, mp->sigstack, SIG_STACK);
 	/* All signals are blocked (switch_to) until the frame is gone. */
-	mp->sigmask = arch_sigmaskof((const void *)save->uc);
+	st_rlx(&mp->sigmask, arch_sigmaskof((const void *)save->uc));
 	/* The buffer must stay ours until the kernel has read it. As this M's spare it does:
 	 * the next preemption here finds GPINNED, then arch_sigreturn's addresses, until the
 	 * frame is gone. The old spare is nobody's. */
@@ -183,8 +183,10 @@ static void handler(int sig, void *info, void *uc)
 	if (choose_policed() && own_abort(uc))
 		return;
 	if (!gp || on_g0(gp)) {
-		if (gp)
+		if (gp) {
 			st_rlx(&gp->m->preemptmissed, true);
+			idle_shuts(gp->m, uc);
+		}
 		return;
 	}
 	if (unlikely(ld_rlx(&gp->sigdue)) && core_sigplace() != SIGPLACE_CORE)
@@ -219,7 +221,7 @@ static void handler(int sig, void *info, void *uc)
 	trace_stop(mp, gp, POST_PREEMPT);
 	st_rlx(&gp->status, GPREEMPTED);
 	/* A handler of the program's may have been running: then this is not gp->sigmask. */
-	mp->sigmask = arch_sigmaskof(uc);
+	st_rlx(&mp->sigmask, arch_sigmaskof(uc));
 	mp->post.kind = POST_PREEMPT;
 	mp->post.g = gp;
 	st_rlx(&mp->curg, NULL);
@@ -228,6 +230,7 @@ static void handler(int sig, void *info, void *uc)
 	mp->fs = mp->g0.fsbase;
 	arch_setfs(mp->fs);
 	setg(&mp->g0);
+	idle_shuts(mp, uc);
 	return;
 not_now:
 	st_rel(&gp->status, status);
@@ -369,6 +372,13 @@ void preemptoffp(struct m *mp)
 {
 	if (enabled)
 		nudge(mp);
+}
+
+bool preempt_idle(struct m *mp)
+{
+	if (enabled)
+		nudge(mp);
+	return enabled;
 }
 
 int preempt_init(bool wanted)

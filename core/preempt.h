@@ -63,8 +63,9 @@ uint64_t core_sigbegin(uint64_t mask);
 void core_sigend(void *uc, uint64_t mask, bool call);
 
 /* core_sigaccept: a kernel thread of the core's lets in these signals, where no M does: all Gs
- * that do not block them may be parked. It finds SIGPLACE_CORE. */
-void core_sigaccept(uint64_t set);
+ * that do not block them may be parked. It finds SIGPLACE_CORE. handled: all that have a handler;
+ * the others the core lets in as Gs do, and the kernel acts upon them. */
+void core_sigaccept(uint64_t set, uint64_t handled);
 
 /* core_filters: the program is about to filter system calls: from here on none of the core's finds
  * SIGSYS blocked, if core_sigaccept has named it.

@@ -222,6 +222,11 @@ void mthread_init(const struct core_config *config);
  * it may cause itself. */
 void mthread_accept(void);
 
+/* mthread_handled: the signals that have a handler of the program's. mthread_letin: sysmon lets in
+ * set, and what mthread_accept says. */
+uint64_t mthread_handled(void);
+void mthread_letin(uint64_t set);
+
 /* madopt: makes the calling kernel thread mp, and what it runs gp. */
 void madopt(struct m *mp, struct g *gp);
 
@@ -255,10 +260,32 @@ void pstopped_locked(struct p *pp);
 int procs_init(struct m *mp, int n);
 void procs_undo(struct m *mp);
 
-/* sleeps_open: before mp sleeps. It lets in what the G did that it ran last; if that was nothing,
- * what the first G does: else no kernel thread might, and the process could not be ended. In
- * sigmask.c. */
-void sleeps_open(struct m *mp);
+/* ---- sigopen.c: signals without a handler, and who lets them in ----
+ *
+ * gmask_set: the mask of gp, which the caller runs as or has made; when it returns no kernel thread
+ * lets in for gp's sake what gp blocks. Waits for others, who need no P.
+ * idle_begins: mp is on its g0, and runs no G. idle_shuts: of signal 32's handler there.
+ * sigopen_look: in each round of sysmon's. sigopen_deep, sigopen_awake: about its deep sleep. */
+void gmask_set(struct g *gp, uint64_t mask);
+void idle_shut(struct m *mp);
+void idle_shuts(struct m *mp, void *uc);
+void sigopen_look(uint64_t now);
+void sigopen_deep(void);
+void sigopen_awake(void);
+
+/* What mp lets in that no M without a G may. */
+static inline uint64_t idle_excess(struct m *mp)
+{
+	return ld_sc(&sched.firstmask) & ~ld_rlx(&mp->sigmask);
+}
+
+static inline void idle_begins(struct m *mp)
+{
+	if (unlikely(ld_rlx(&sched.nobarrier)))
+		or_sc(&mp->sigmask, 0); /* a fence: see shut_idle */
+	if (unlikely(idle_excess(mp) != 0))
+		idle_shut(mp);
+}
 
 /* ---- glist.c: G structs ---- */
 void glist_init(size_t tls);
@@ -377,6 +404,9 @@ bool preemptone(struct p *pp);
 /* preemptlook: asks spin_seen about the G on pp. False if this cannot be. */
 bool preemptlook(struct p *pp);
 void preemptoffp(struct m *mp);
+
+/* preempt_idle: signal 32 to an M that runs no G, for idle_shuts; false: this cannot be. */
+bool preempt_idle(struct m *mp);
 struct sigsave *sigsave_new(void);
 void sigsave_free(struct sigsave *save);
 

@@ -30,10 +30,11 @@ static void switch_to(struct m *mp, struct g *from, struct g *to)
 	count(mp->p, switches);
 	/* On the way back into a signal frame there is no room for a handler of the program's:
 	 * all signals stay out until the frame brings its mask. */
-	uint64_t mask = to->frame ? ~(uint64_t)0 : to->sigmask;
-	if (unlikely(mask != mp->sigmask)) {
-		mp->sigmask = mask;
+	uint64_t mask = to->frame ? ~(uint64_t)0 : ld_rlx(&to->sigmask);
+	if (unlikely(mask != ld_rlx(&mp->sigmask))) {
 		os_sigmask(mask);
+		/* Release: pairs with the acquire in idle_lets_in. */
+		st_rel(&mp->sigmask, mask);
 	}
 	if (fs != mp->fs) {
 		mp->fs = fs;
@@ -53,6 +54,7 @@ static void switch_to_g0(struct m *mp, struct g *from)
 		arch_setfs(mp->fs);
 	}
 	setg(&mp->g0);
+	idle_begins(mp);
 	san_fiber_switch(from, &mp->g0);
 	arch_switch(&from->sched, &mp->g0.sched);
 	san_fiber_arrived(from);

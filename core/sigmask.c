@@ -52,32 +52,18 @@ void gsetprio(struct g *gp, int prio)
 	gp->prio = (uint8_t)prio;
 }
 
-/* 9, 19, 32 and 33, which no mask of a G's need have. */
-enum { NEVER_BLOCKED = 1 << 8 | 1 << 18 };
-
-static bool lets_none_in(uint64_t mask)
-{
-	return (mask | NEVER_BLOCKED | (uint64_t)3 << 31) == ~(uint64_t)0;
-}
-
-void sleeps_open(struct m *mp)
-{
-	uint64_t mask = sched.firstg->sigmask;
-
-	if (likely(!lets_none_in(mp->sigmask)) || lets_none_in(mask))
-		return;
-	mp->sigmask = mask;
-	os_sigmask(mask);
-}
-
 void gmute(void)
 {
-	getg()->sigmask = ~(uint64_t)0;
+	struct g *gp = getg();
+
+	pin(gp);
+	gmask_set(gp, ~(uint64_t)0);
+	unpin(gp);
 }
 
 static bool takes(const struct g *gp, uint64_t bit)
 {
-	return gp && !on_g0(gp) && (gp->sigmask & bit) == 0;
+	return gp && !on_g0(gp) && (ld_rlx(&gp->sigmask) & bit) == 0;
 }
 
 struct g *core_sigtake(int sig)
@@ -124,11 +110,11 @@ struct g *core_sigwired(void)
 uint64_t core_sigbegin(uint64_t mask)
 {
 	struct g *gp = getg();
-	uint64_t before = gp->sigmask;
+	uint64_t before = ld_rlx(&gp->sigmask);
 	bool call = core_sigplace() == SIGPLACE_CALL;
 
-	gp->sigmask = mask;
-	ld_rlx(&gp->m)->sigmask = ~(uint64_t)0;
+	st_rlx(&ld_rlx(&gp->m)->sigmask, ~(uint64_t)0);
+	gmask_set(gp, mask);
 	if (call)
 		exitsyscall();
 	gsigprocmask(SIG_SETMASK_, &mask, NULL);
@@ -144,8 +130,8 @@ void core_sigend(void *uc, uint64_t mask, bool call)
 	if (call)
 		entersyscall();
 	mp = ld_rlx(&gp->m);
-	gp->sigmask = mask;
-	mp->sigmask = arch_sigmaskof(uc);
+	gmask_set(gp, mask);
+	st_rlx(&mp->sigmask, arch_sigmaskof(uc));
 	preempt_rebind(mp, uc);
 }
 
@@ -155,14 +141,14 @@ uint64_t gmask(void)
 	uint64_t mask = 0;
 
 	if (gp)
-		return gp->sigmask;
+		return ld_rlx(&gp->sigmask);
 	arch_syscall4(__NR_rt_sigprocmask, 0, 0, (long)&mask, sizeof(mask));
 	return mask;
 }
 
 uint64_t gmask_of(const struct g *gp)
 {
-	return gp->sigmask;
+	return ld_rlx(&gp->sigmask);
 }
 
 int gsigprocmask(int how, const uint64_t *set, uint64_t *old)
@@ -170,19 +156,20 @@ int gsigprocmask(int how, const uint64_t *set, uint64_t *old)
 	enum { BLOCK, UNBLOCK };
 	struct g *gp = getg();
 	struct m *mp = pin(gp);
-	uint64_t before = 0, mine = gp->sigmask;
+	uint64_t before = 0, mine = ld_rlx(&gp->sigmask), mask;
 	long r;
 
 	/* One that is let in by the call finds the G here, and is for it. */
-	if (set)
-		gp->sigmask &= how == BLOCK ? ~(uint64_t)0 : how == UNBLOCK ? ~*set : *set;
+	if (set && how != BLOCK)
+		st_rlx(&gp->sigmask, mine & (how == UNBLOCK ? ~*set : *set));
 	r = arch_syscall4(__NR_rt_sigprocmask, how, (long)set, (long)&before, sizeof(before));
-	if (r == 0 && set)
-		gp->sigmask = mp->sigmask = how == BLOCK     ? before | *set
-					    : how == UNBLOCK ? before & ~*set
-							     : *set;
-	else
-		gp->sigmask = mine;
+	if (r == 0 && set) {
+		mask = how == BLOCK ? before | *set : how == UNBLOCK ? before & ~*set : *set;
+		st_rlx(&mp->sigmask, mask);
+		gmask_set(gp, mask);
+	} else {
+		st_rlx(&gp->sigmask, mine);
+	}
 	if (r == 0 && old)
 		*old = before;
 	unpin(gp);

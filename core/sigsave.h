@@ -50,6 +50,9 @@ bool arch_sigmove(int sig, const void *info, void *uc, uintptr_t alt, size_t siz
 /* arch_sigmaskof: the signal mask that the kernel installs when that frame ends. */
 uint64_t arch_sigmaskof(const void *uc);
 
+/* arch_sigblock: adds set to that mask. */
+void arch_sigblock(void *uc, uint64_t set);
+
 /* arch_sigrebind: writes the kernel thread's signal stack into a frame. The mask in
  * it stays: it is the G's, and a handler of the program's may have been running. */
 void arch_sigrebind(void *uc, void *sigstack, size_t len);

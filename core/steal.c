@@ -257,7 +257,6 @@ static bool poll_blocking(struct m *mp, struct g **gp, uint64_t until, bool was_
 			until = next;
 		delay = until > now ? (int64_t)(until - now) : 0;
 	}
-	sleeps_open(mp);
 	list = netpoll(delay);
 	st_sc(&sched.polluntil, 0);
 	st_rlx(&sched.now, nanotime());

@@ -255,10 +255,12 @@ static bool sleep_until_due(uint64_t delay, uint64_t idlesince, bool offp, uint3
 			/* Nor of a kernel thread that is none of ours and has ended. */
 			if (asleep_asked() && (next == 0 || next > now + ASLEEP_EVERY_NS))
 				next = now + ASLEEP_EVERY_NS;
+			sigopen_deep();
 			if (next == 0)
 				notesleep(&sched.sysmonnote);
 			else if (next > now)
 				notetsleep(&sched.sysmonnote, (int64_t)(next - now));
+			sigopen_awake();
 			st_sc(&sched.sysmonwait, 0);
 			noteclear(&sched.sysmonnote);
 			return true;
@@ -318,6 +320,7 @@ void sysmon(void)
 		if (choose_policed())
 			own_watch();
 		now = nanotime();
+		sigopen_look(now);
 		if (slept ||
 		    (unlikely(ld_rlx(&sched.sysmonhurry)) && xchg_acq(&sched.sysmonhurry, false))) {
 			idle = 0;

@@ -44,7 +44,7 @@ uint64_t signals_let_in(void)
 static void accept_signals(void)
 {
 	if (heddle_started())
-		core_sigaccept(signals_let_in());
+		core_sigaccept(signals_let_in(), ld_sc(&with_handler));
 }
 
 void signals_open(uint64_t mask)

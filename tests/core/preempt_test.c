@@ -475,15 +475,15 @@ static void masks_stay(int procs)
 {
 	start(procs);
 	struct g *gp = getg();
-	uint64_t own = gp->sigmask;
+	uint64_t own = ld_rlx(&gp->sigmask);
 	grp.left = MASKED;
 	for (uint64_t i = 0; i < MASKED; i++) {
 		/* SIGUSR1, SIGUSR2 and SIGRTMIN+3 in all combinations. */
 		uint64_t mask = (i & 1) << 9 | (i >> 1 & 1) << 11 | (i >> 2 & 1) << 36;
-		gp->sigmask = mask;
+		gmask_set(gp, mask);
 		go(mask_keeper, (void *)mask);
 	}
-	gp->sigmask = own;
+	gmask_set(gp, own);
 	sleep_ns(700 * MS);
 	end_hogs();
 	test_say("  %llu looks, %llu wrong, %llu preemptions",

@@ -213,6 +213,11 @@ uint64_t arch_sigmaskof(const void *uc)
 	return *(const uint64_t *)&((const ucontext_t *)uc)->uc_sigmask;
 }
 
+void arch_sigblock(void *uc, uint64_t set)
+{
+	*(uint64_t *)&((ucontext_t *)uc)->uc_sigmask |= set;
+}
+
 void arch_sigrebind(void *frame, void *sigstack, size_t len)
 {
 	ucontext_t *uc = frame;

@@ -1,0 +1,153 @@
+/* Signals that the program gave no handler. The kernel acts upon one by itself as soon as a kernel
+ * thread lets it in; so one must, as long as some G does, whether that G runs or not, and none may
+ * when no G does any more. Three kinds of kernel threads let signals in:
+ * - an M with a G, as that G does (sigmask.c);
+ * - an M without: as the G that it ran last, but no more than the first G does. So the first G
+ * alone must tell them when it blocks one, which it hardly ever does;
+ * - sysmon, what Gs let in and nobody for them: it looks at what is pending for the process each
+ *   10 ms, and lets all of that in while it sleeps deeply. */
+#include "core.h"
+#include "preempt.h"
+#include "sched.h"
+#include "sigsave.h"
+#include "syscall.h"
+
+enum { LOOK_NS = 10 * 1000 * 1000 };
+
+/* 9, 19, 32 and 33. */
+#define NEVER_BLOCKED ((uint64_t)1 << 8 | (uint64_t)1 << 18 | (uint64_t)3 << 31)
+
+/* ---- Ms without a G ---- */
+
+/* The first G blocks one:              M: curg = NULL
+ *   its mask is set                       is on g0
+ *   a barrier in every thread             looks at that mask
+ *   looks which Ms have no G
+ * and one of the two sees the other. The handler does nothing before g0 is the M's, nor once it has
+ * a G again, nor while idle_shut is at it, which looks again: so nobody's mask is lost. */
+static uint64_t excess(struct m *mp)
+{
+	return idle_excess(mp) & ~mthread_handled();
+}
+
+void idle_shut(struct m *mp)
+{
+	uint64_t more;
+
+	while ((more = excess(mp)) != 0) {
+		uint64_t mask = ld_rlx(&mp->sigmask) | more;
+		st_rlx(&mp->shutting, true);
+		os_sigmask(mask);
+		/* Release: pairs with the acquire in idle_lets_in. */
+		st_rel(&mp->sigmask, mask);
+		st_rel(&mp->shutting, false);
+	}
+}
+
+void idle_shuts(struct m *mp, void *uc)
+{
+	uint64_t more;
+
+	if (ld_rlx(&mp->curg) || ld_rlx(&mp->shutting) || (more = excess(mp)) == 0)
+		return;
+	arch_sigblock(uc, more);
+	/* All signals are blocked until the frame ends. */
+	st_rel(&mp->sigmask, ld_rlx(&mp->sigmask) | more);
+}
+
+/* Does mp let in one of set, and not because its G does? */
+static bool idle_lets_in(struct m *mp, uint64_t set)
+{
+	uint64_t open = set & ~ld_acq(&mp->sigmask);
+	struct g *gp;
+
+	if (open == 0)
+		return false;
+	gp = ld_acq(&mp->curg);
+	return !gp || (ld_sc(&gp->sigmask) & open) != 0;
+}
+
+static void shut_idle(uint64_t set)
+{
+	os_membarrier();
+	for (struct m *mp = ld_acq(&sched.allm); mp; mp = mp->alllink)
+		if (idle_lets_in(mp, set) && preempt_idle(mp))
+			while (idle_lets_in(mp, set))
+				os_yield();
+}
+
+/* ---- sysmon ---- */
+
+/* What Gs let in. It walks only if the first does not let in all that any ever did. */
+static uint64_t opened(void)
+{
+	uint64_t set = ~ld_sc(&sched.firstmask);
+
+	if ((ld_sc(&sched.everopen) & ~set) == 0)
+		return set;
+	/* Then looks at them all: who opens one does the reverse. */
+	st_sc(&sched.everopen, set);
+	for (struct g *gp = ld_acq(&sched.allg); gp; gp = gp->alllink)
+		if (!gdead(gp))
+			set |= ~ld_sc(&gp->sigmask);
+	or_sc(&sched.everopen, set);
+	return set;
+}
+
+void sigopen_look(uint64_t now)
+{
+	static uint64_t last;
+	uint64_t set = 0;
+
+	if (now - last < LOOK_NS)
+		return;
+	last = now;
+	/* Sysmon blocks all of them. */
+	arch_syscall3(__NR_rt_sigpending, (long)&set, sizeof(set), 0);
+	set &= ~(mthread_handled() | NEVER_BLOCKED);
+	if (likely(set == 0) || (set &= opened()) == 0)
+		return;
+	mthread_letin(set);
+	mthread_letin(0);
+}
+
+/* Published, then looked at: who blocks one does the reverse. */
+void sigopen_deep(void)
+{
+	uint64_t set;
+
+	st_sc(&sched.deepopen, ~(uint64_t)0);
+	set = opened() & ~(mthread_handled() | NEVER_BLOCKED);
+	mthread_letin(set);
+	st_sc(&sched.deepopen, set);
+}
+
+void sigopen_awake(void)
+{
+	mthread_letin(0);
+	st_sc(&sched.deepopen, 0);
+}
+
+/* ---- Gs ---- */
+
+void gmask_set(struct g *gp, uint64_t mask)
+{
+	uint64_t shut = mask & ~(ld_rlx(&gp->sigmask) | NEVER_BLOCKED);
+	bool first = gp == sched.firstg;
+
+	st_sc(&gp->sigmask, mask);
+	if (first)
+		st_sc(&sched.firstmask, mask & ~NEVER_BLOCKED);
+	if (unlikely((ld_sc(&sched.everopen) | mask) != ~(uint64_t)0))
+		or_sc(&sched.everopen, ~mask);
+	if (likely(shut == 0))
+		return;
+	if (first && (shut & ~mthread_handled()) != 0)
+		shut_idle(shut & ~mthread_handled());
+	/* What the first lets in may come. */
+	shut &= ld_sc(&sched.firstmask);
+	while (unlikely((ld_sc(&sched.deepopen) & shut) != 0)) {
+		wakesysmon();
+		os_yield();
+	}
+}

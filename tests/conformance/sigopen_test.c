@@ -1,0 +1,173 @@
+/* A signal to the process that no handler takes comes as soon as some thread lets it in, whatever
+ * the others do, and stays pending as long as none does. */
+#include "common.h"
+
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+enum { OTHERS = 12 };
+
+static struct event blocked, orders, never;
+
+static void mask_SIGUSR1(int how)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	EXPECT_EQ(pthread_sigmask(how, &set, NULL), 0);
+}
+
+static void *computes(void *arg)
+{
+	tick(&entered);
+	for (;;)
+		(*(volatile int *)arg)++;
+	return arg;
+}
+
+static void *waits(void *arg)
+{
+	tick(&entered);
+	await(&never, 1);
+	return arg;
+}
+
+static void *yields(void *arg)
+{
+	tick(&entered);
+	for (;;)
+		sched_yield();
+	return arg;
+}
+
+/* Who lets the signal in, and what it does; and what all others do. */
+struct case_ {
+	bool first;
+	void *(*it)(void *), *(*others)(void *);
+};
+
+static void starts(void *(*fn)(void *))
+{
+	static int counts[OTHERS + 1], n;
+	pthread_t t;
+
+	EXPECT_EQ(pthread_create(&t, NULL, fn, &counts[n++]), 0);
+}
+
+static pid_t child_of(const struct case_ *c)
+{
+	pid_t pid = fork();
+
+	if (pid != 0)
+		return pid;
+	/* It computes for ever, if it is not ended. */
+	EXPECT_EQ(prctl(PR_SET_PDEATHSIG, SIGKILL), 0);
+	if (!c->first)
+		starts(c->it);
+	mask_SIGUSR1(SIG_BLOCK);
+	for (int i = 0; i < OTHERS; i++)
+		starts(c->others);
+	await(&entered, OTHERS + !c->first);
+	if (c->first)
+		mask_SIGUSR1(SIG_UNBLOCK);
+	/* From outside, by a child that has no threads. */
+	if (fork() == 0) {
+		EXPECT_EQ(kill(getppid(), SIGUSR1), 0);
+		_exit(0);
+	}
+	(c->first ? c->it : c->others)(&counted);
+	_exit(1);
+}
+
+TEST(it_ends_the_process_whatever_the_others_do)
+{
+	static const struct case_ cases[] = {
+		{ true, waits, computes },   { true, waits, waits },	 { true, waits, yields },
+		{ true, computes, waits },   { true, computes, yields }, { false, waits, computes },
+		{ false, waits, waits },     { false, waits, yields },	 { false, computes, waits },
+		{ false, computes, yields },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		int status = status_of(child_of(&cases[i]));
+		EXPECT(WIFSIGNALED(status));
+		EXPECT_EQ(WTERMSIG(status), SIGUSR1);
+	}
+}
+
+/* Past any wrapper of kill, as another process's comes. */
+static void expect_it_stays_pending(void)
+{
+	const struct timespec now = { 0, 0 };
+	sigset_t set;
+
+	EXPECT_EQ(syscall(SYS_kill, getpid(), SIGUSR1), 0);
+	usleep(500);
+	EXPECT_EQ(sigpending(&set), 0);
+	EXPECT_EQ(sigismember(&set, SIGUSR1), 1);
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	EXPECT_EQ(sigtimedwait(&set, NULL, &now), SIGUSR1);
+}
+
+enum { ROUNDS = 60 };
+
+/* Lets it in, except when it is told. */
+static void *lets_in_but_when_told(void *arg)
+{
+	for (int i = 0; i < ROUNDS; i++) {
+		await(&orders, 2 * i + 1);
+		mask_SIGUSR1(SIG_BLOCK);
+		tick(&blocked);
+		await(&orders, 2 * i + 2);
+		mask_SIGUSR1(SIG_UNBLOCK);
+		tick(&blocked);
+	}
+	return arg;
+}
+
+/* Since the kernel threads that ran them went to sleep, now and then deeply. */
+TEST(it_stays_pending_when_all_have_come_to_block_it)
+{
+	pthread_t t[4];
+
+	for (int i = 0; i < 4; i++)
+		EXPECT_EQ(pthread_create(&t[i], NULL, lets_in_but_when_told, NULL), 0);
+	for (int i = 0; i < ROUNDS; i++) {
+		usleep(i % 6 == 0 ? 30000 : 300);
+		if (i % 2)
+			mask_SIGUSR1(SIG_BLOCK);
+		tick(&orders);
+		await(&blocked, 8 * i + 4);
+		if (i % 2 == 0)
+			mask_SIGUSR1(SIG_BLOCK);
+		expect_it_stays_pending();
+		mask_SIGUSR1(SIG_UNBLOCK);
+		tick(&orders);
+		await(&blocked, 8 * i + 8);
+	}
+	for (int i = 0; i < 4; i++)
+		EXPECT_EQ(pthread_join(t[i], NULL), 0);
+}
+
+static void *lets_in_and_ends(void *arg)
+{
+	mask_SIGUSR1(SIG_UNBLOCK);
+	usleep(300);
+	return arg;
+}
+
+TEST(it_stays_pending_when_the_last_that_let_it_in_has_ended)
+{
+	pthread_t t[4];
+
+	mask_SIGUSR1(SIG_BLOCK);
+	for (int round = 0; round < 20; round++) {
+		for (int i = 0; i < 4; i++)
+			EXPECT_EQ(pthread_create(&t[i], NULL, lets_in_and_ends, NULL), 0);
+		for (int i = 0; i < 4; i++)
+			EXPECT_EQ(pthread_join(t[i], NULL), 0);
+		expect_it_stays_pending();
+	}
+}
