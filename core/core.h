@@ -113,7 +113,8 @@ int newproc(void (*fn)(void *), void *arg, size_t stacksize, struct g **gp);
  * ghost: makes one, dead as yet. NULL without memory.
  * gtake: a dead one from the free lists, with a stack about as large as asked for; or NULL.
  * gstart: runs fn(arg) on one that ghost or gtake gave, as newproc does; mask is its
- *         signal mask.
+ *         signal mask. fn begins inside the core and calls gbegun once it can bear whatever
+ *         sigdue and divert do: before, no handler of the program's runs on it.
  * gkeep: is the running G, when it ends, to stay off the free lists?
  * gdead: true if such a G has ended and nobody stands on its stack any more.
  * grecycle: puts one that is dead on the free lists.
@@ -127,6 +128,7 @@ struct ghostspec {
 struct g *ghost(const struct ghostspec *spec);
 struct g *gtake(size_t stacksize);
 void gstart(struct g *gp, void (*fn)(void *), void *arg, uint64_t sigmask);
+void gbegun(void);
 void gkeep(bool keep);
 bool gdead(const struct g *gp);
 void grecycle(struct g *gp);

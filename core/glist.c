@@ -209,9 +209,15 @@ static void gmain(void *arg)
 	finish_switch(ld_rlx(&gp->m));
 	if (unlikely(ld_rlx(&gp->sigdue)))
 		st_rlx(&ld_rlx(&gp->m)->preemptmissed, true);
-	unpin(gp);
+	if (!gp->hosted)
+		unpin(gp);
 	gp->fn(gp->arg);
 	goexit();
+}
+
+void gbegun(void)
+{
+	unpin(getg());
 }
 
 /* A stack of the size asked for, and the thread block at its top. */

@@ -193,22 +193,27 @@ void thread_vanish(struct thread *t)
 }
 
 /* pthread_exit unwinds to here and no further: beyond lies the parked frame of glibc's
- * start_thread, which would end the kernel thread. */
+ * start_thread, which would end the kernel thread. So the base is there as long as anything of the
+ * program's may run. A handler may before fn does, and the thread be cancelled there; and when fn
+ * is over a destructor may call pthread_exit: then the end begins anew. */
 static void thread_main(void *arg)
 {
 	struct thread *t = arg;
 	__pthread_unwind_buf_t buf;
 
-	wishes_first(t);
 	if (base_setjmp(&buf, 0) == 0) {
 		__pthread_register_cancel(&buf);
+		gbegun();
+		wishes_first(t);
 		/* As glibc has it, an int travels as a pointer. */
 		t->result = t->c11fn ? (void *)(intptr_t)t->c11fn(t->arg) : t->fn(t->arg);
 	}
-	__pthread_unregister_cancel(&buf);
 	or_sc(&t->cancel, EXITING);
+	/* Its creator waits for that. */
+	wishes_first(t);
 	thread_locals_end();
 	signals_last(t);
+	__pthread_unregister_cancel(&buf);
 	thread_finish(t);
 }
 

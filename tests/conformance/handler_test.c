@@ -38,6 +38,51 @@ static void writes_and_waits(int sig)
 	tick(&handled);
 }
 
+static void cancels_itself(int sig)
+{
+	(void)sig;
+	EXPECT_EQ(pthread_cancel(pthread_self()), 0);
+	pthread_testcancel();
+	EXPECT(!"reached");
+}
+
+static void exits_cancelled(int sig)
+{
+	(void)sig;
+	pthread_exit(PTHREAD_CANCELED);
+}
+
+static void *pauses(void *arg)
+{
+	for (;;)
+		pause();
+	return arg;
+}
+
+/* Mostly before it begins what it was created for. */
+static void end_in_handlers(void (*handler)(int))
+{
+	enum { ROUNDS = 100 };
+	pthread_t t;
+
+	handle_with(SIGUSR1, handler, 0);
+	for (int i = 0; i < ROUNDS; i++) {
+		start(&t, 1, pauses, NULL);
+		EXPECT_EQ(pthread_kill(t, SIGUSR1), 0);
+		expect_cancelled(t);
+	}
+}
+
+TEST(who_was_just_created_may_be_cancelled_in_a_handler)
+{
+	end_in_handlers(cancels_itself);
+}
+
+TEST(who_was_just_created_may_exit_in_a_handler)
+{
+	end_in_handlers(exits_cancelled);
+}
+
 static void *waits_for_a_child(void *arg)
 {
 	pid_t pid = fork();

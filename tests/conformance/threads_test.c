@@ -110,6 +110,30 @@ TEST(cleanup_handlers_run_last_pushed_first)
 	EXPECT_EQ(cleaned[0], 2);
 }
 
+static pthread_key_t key;
+static int ndestroyed;
+
+static void exits_with(void *value)
+{
+	ndestroyed++;
+	pthread_exit(value);
+}
+
+static void *has_a_value(void *arg)
+{
+	EXPECT_EQ(pthread_setspecific(key, (void *)7), 0);
+	return arg;
+}
+
+TEST(a_destructor_may_exit)
+{
+	EXPECT_EQ(pthread_key_create(&key, exits_with), 0);
+	for (int i = 1; i <= 20; i++) {
+		EXPECT_EQ(on_thread(has_a_value, NULL), 7);
+		EXPECT_EQ(ndestroyed, i);
+	}
+}
+
 static pthread_t mainid;
 
 static void *joins_main(void *arg)
