@@ -15,6 +15,7 @@
 #include "vdso.h"
 
 enum {
+	EAGAIN_ = 11,
 	EBADF_ = 9,
 	O_RDONLY_CLOEXEC = 02000000,
 	AT_FDCWD_ = -100,
@@ -228,10 +229,10 @@ void os_timerslack(uint64_t ns)
 	arch_syscall6(__NR_prctl, PR_SET_TIMERSLACK, (long)ns, 0, 0, 0, 0);
 }
 
-void os_tgkill(int32_t tid, int sig)
+bool os_tgkill(int32_t tid, int sig)
 {
 	long pid = arch_syscall3(__NR_getpid, 0, 0, 0);
-	arch_syscall3(__NR_tgkill, pid, tid, sig);
+	return arch_syscall3(__NR_tgkill, pid, tid, sig) != -EAGAIN_;
 }
 
 uint64_t os_sigmask(uint64_t mask)

@@ -80,8 +80,9 @@ void os_yield(void);
 /* os_timerslack: how late the kernel may end this thread's timed sleeps. */
 void os_timerslack(uint64_t ns);
 
-/* os_signal_m: sends sig to one thread of this process; a thread that is gone is no error. */
-void os_tgkill(int32_t tid, int sig);
+/* os_tgkill: sends sig to one thread of this process; a thread that is gone is no error. False: the
+ * user's limit on pending signals is reached (RLIMIT_SIGPENDING). */
+bool os_tgkill(int32_t tid, int sig);
 
 /* os_sigmask: sets this kernel thread's mask; returns the one before. SIG_CREDENTIALS, by which
  * every kernel thread is told of new ones wherever it is, is never blocked. */

@@ -293,14 +293,17 @@ bool core_sigfutex(const void *uc, uintptr_t *addr, int *op)
  * that program, which has no handler. Nobody waits for that to be over, for its G may have to wait
  * for a P until somebody else is made to give way. Of the two words each side writes one and reads
  * the other, sequentially consistent, so one of the two sees the other. */
-static void nudge(struct m *mp)
+static bool nudge(struct m *mp)
 {
+	bool sent;
+
 	add_sc(&mp->sending, 1);
-	if (ld_sc(&mp->becoming))
+	/* Without a signal the M gives way when it next enters the core. */
+	sent = !ld_sc(&mp->becoming) && os_tgkill(ld_rlx(&mp->tid), SIG_PREEMPT);
+	if (!sent)
 		st_rlx(&mp->preemptmissed, true);
-	else
-		os_tgkill(ld_rlx(&mp->tid), SIG_PREEMPT);
 	add_sc(&mp->sending, -1);
+	return sent;
 }
 
 void preempt_hold(void)
@@ -334,7 +337,7 @@ bool preemptone(struct p *pp)
 		st_rlx(&mp->preemptmissed, true);
 		return true;
 	}
-	nudge(mp);
+	(void)nudge(mp);
 	return true;
 }
 
@@ -346,7 +349,7 @@ bool preemptlook(struct p *pp)
 	if (!enabled || !gp || ld_acq(&gp->status) != GRUNNING)
 		return false;
 	st_rlx(&mp->looktick, ld_rlx(&pp->schedtick) + 1);
-	nudge(mp);
+	(void)nudge(mp);
 	return true;
 }
 
@@ -361,7 +364,7 @@ bool gnotify_now(struct g *gp)
 	if (enabled && mp) {
 		/* Else it might be stopped in the midst of it. */
 		enter(self);
-		nudge(mp);
+		(void)nudge(mp);
 		outof(self);
 	}
 	return enabled || !mp;
@@ -371,14 +374,12 @@ bool gnotify_now(struct g *gp)
 void preemptoffp(struct m *mp)
 {
 	if (enabled)
-		nudge(mp);
+		(void)nudge(mp);
 }
 
 bool preempt_idle(struct m *mp)
 {
-	if (enabled)
-		nudge(mp);
-	return enabled;
+	return enabled && nudge(mp);
 }
 
 int preempt_init(bool wanted)

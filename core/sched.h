@@ -405,7 +405,7 @@ bool preemptone(struct p *pp);
 bool preemptlook(struct p *pp);
 void preemptoffp(struct m *mp);
 
-/* preempt_idle: signal 32 to an M that runs no G, for idle_shuts; false: this cannot be. */
+/* preempt_idle: signal 32 to an M that runs no G, for idle_shuts; false: it is not sent. */
 bool preempt_idle(struct m *mp);
 struct sigsave *sigsave_new(void);
 void sigsave_free(struct sigsave *save);

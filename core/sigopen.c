@@ -67,11 +67,14 @@ static bool idle_lets_in(struct m *mp, uint64_t set)
 	return !gp || (ld_sc(&gp->sigmask) & open) != 0;
 }
 
+/* The caller's own M has a G, and the mask that the caller gave it, or will. */
 static void shut_idle(uint64_t set)
 {
+	struct m *own = ld_rlx(&getg()->m);
+
 	os_membarrier();
 	for (struct m *mp = ld_acq(&sched.allm); mp; mp = mp->alllink)
-		if (idle_lets_in(mp, set) && preempt_idle(mp))
+		if (mp != own && idle_lets_in(mp, set) && preempt_idle(mp))
 			while (idle_lets_in(mp, set))
 				os_yield();
 }

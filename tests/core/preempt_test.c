@@ -480,10 +480,10 @@ static void masks_stay(int procs)
 	for (uint64_t i = 0; i < MASKED; i++) {
 		/* SIGUSR1, SIGUSR2 and SIGRTMIN+3 in all combinations. */
 		uint64_t mask = (i & 1) << 9 | (i >> 1 & 1) << 11 | (i >> 2 & 1) << 36;
-		gmask_set(gp, mask);
+		st_rlx(&gp->sigmask, mask);
 		go(mask_keeper, (void *)mask);
 	}
-	gmask_set(gp, own);
+	st_rlx(&gp->sigmask, own);
 	sleep_ns(700 * MS);
 	end_hogs();
 	test_say("  %llu looks, %llu wrong, %llu preemptions",
