@@ -174,6 +174,12 @@ void gnotify_self(void);
 void gpursue(struct g *gp);
 void gpursued(struct g *gp);
 
+/* gescaped: gpursued for the running G, which was to be called out of the call that it has just
+ * made: on return no signal 32 of sysmon's pursuit is pending for its kernel thread, nor will be:
+ * it could end the next call, which may be of those that are not to be ended.
+ * Context  between entersyscall and exitsyscall. */
+void gescaped(void);
+
 /* gmute: no signal that finds the running G in the core is for it from here on; it is about to
  * end. geach: the G after gp of all there are or were, NULL for the first; NULL after the last. */
 void gmute(void);

@@ -279,6 +279,11 @@ bool core_sigcall(const void *uc)
 	return arch_sigcall(uc);
 }
 
+bool core_sigcallout(void *uc, long nr)
+{
+	return arch_sigcallout(uc, nr);
+}
+
 uintptr_t core_sigpc(const void *uc)
 {
 	return arch_sigpc(uc);
@@ -368,6 +373,40 @@ bool gnotify_now(struct g *gp)
 		outof(self);
 	}
 	return enabled || !mp;
+}
+
+/* gnotify_now, for sysmon, of a G that it saw on mp. The look whether it is pursued still comes
+ * when gescaped would wait for the signal: it: pursued = false        we: sending + 1 is somebody
+ * sending?       is it pursued? */
+void preempt_callout(struct m *mp, struct g *gp)
+{
+	gnotify(gp);
+	if (!enabled)
+		return;
+	add_sc(&mp->sending, 1);
+	/* On another M it is in another call. */
+	if (ld_sc(&mp->becoming) || !ld_sc(&gp->pursued) || ld_rlx(&gp->m) != mp) {
+		st_rlx(&mp->preemptmissed, true);
+	} else {
+		st_sc(&mp->called, true);
+		os_tgkill(ld_rlx(&mp->tid), SIG_PREEMPT);
+	}
+	add_sc(&mp->sending, -1);
+}
+
+void gescaped(void)
+{
+	struct g *gp = getg();
+	struct m *mp = ld_rlx(&gp->m);
+
+	gpursued(gp);
+	while (ld_sc(&mp->sending) != 0)
+		os_yield();
+	if (likely(!ld_sc(&mp->called)))
+		return;
+	st_rlx(&mp->called, false);
+	/* What is pending is delivered on the way out of a call. */
+	os_gettid();
 }
 
 /* One that runs without a P: it must win one, or queue. */

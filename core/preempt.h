@@ -80,6 +80,9 @@ bool core_sigrefused(void *uc);
  * about to be made, or interrupted. */
 bool core_sigcall(const void *uc);
 
+/* core_sigcallout: if that is call nr, it is ended: it returns -EINTR. */
+bool core_sigcallout(void *uc, long nr);
+
 /* core_sigpc: where that is. */
 uintptr_t core_sigpc(const void *uc);
 

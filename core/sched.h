@@ -407,6 +407,9 @@ void preemptoffp(struct m *mp);
 
 /* preempt_idle: signal 32 to an M that runs no G, for idle_shuts; false: it is not sent. */
 bool preempt_idle(struct m *mp);
+
+/* preempt_callout: gnotify_now of a G that is pursued and was seen on mp. */
+void preempt_callout(struct m *mp, struct g *gp);
 struct sigsave *sigsave_new(void);
 void sigsave_free(struct sigsave *save);
 

@@ -66,8 +66,9 @@ void arch_sigrefused(void *uc);
 void arch_sigdivert(void *uc, void (*fn)(void));
 void arch_diverted(void);
 
-/* arch_sigfutex, arch_sigcall: see core_sigfutex, core_sigcall. */
+/* arch_sigfutex, arch_sigcall, arch_sigcallout: see core_sigfutex and so on. */
 bool arch_sigcall(const void *uc);
+bool arch_sigcallout(void *uc, long nr);
 
 /* arch_sigaftercall: is a system call's the last instruction before uc? */
 bool arch_sigaftercall(const void *uc);

@@ -33,11 +33,13 @@ enum {
 
 /* Those that somebody wants out of whatever they are blocked in: a signal that comes just
  * before the call does not end it, so they are looked after until they sleep. True if one of
- * them may yet fall asleep. */
-static bool check_pursued(void)
+ * them may yet fall asleep; *called: of how many the call was ended that they were not called out
+ * of before. */
+static bool check_pursued(int *called)
 {
 	bool any = false;
 
+	*called = 0;
 	if (likely(ld_sc(&sched.npursued) == 0))
 		return false;
 	for (struct m *mp = ld_acq(&sched.allm); mp; mp = mp->alllink) {
@@ -48,8 +50,11 @@ static bool check_pursued(void)
 		if (!os_threadasleep(tid)) {
 			any = true;
 		} else if (pursues(gp, os_threadpc(tid))) {
+			uint32_t tick = ld_rlx(&mp->syscalltick) + 1;
 			any = true;
-			gnotify_now(gp);
+			*called += ld_rlx(&mp->calledtick) != tick;
+			st_rlx(&mp->calledtick, tick);
+			preempt_callout(mp, gp);
 		}
 	}
 	return any;
@@ -297,7 +302,7 @@ void sysmon(void)
 {
 	uint64_t delay = DELAY_MIN_NS, idlesince = 0;
 	uint32_t pursuits = 0;
-	int idle = 0;
+	int idle = 0, called;
 	bool pursued = false, early = false, deep = false, offp = false, waits = false;
 
 	os_timerslack(TIMERSLACK_NS);
@@ -330,10 +335,11 @@ void sysmon(void)
 			idlesince = 0;
 		else if (idlesince == 0)
 			idlesince = now;
-		idle = retakeall(now, &waits) ? 0 : idle + 1;
-		offp = check_offp();
+		/* Whoever leaves its call needs no other M for its P. */
 		pursuits = ld_sc(&sched.pursuits);
-		pursued = check_pursued();
+		pursued = check_pursued(&called);
+		idle = retakeall(now, &waits) + called ? 0 : idle + 1;
+		offp = check_offp();
 		deep = all_deep(now);
 		run_late(now, deep);
 		early = serve_early(now);

@@ -27,6 +27,7 @@
 #include <sched.h>
 #include <string.h>
 
+#include "fd.h"
 #include "os.h"
 #include "preempt.h"
 #include "signals.h"
@@ -96,7 +97,9 @@ static void __attribute__((noreturn)) end(struct thread *t)
 	st_rlx(&t->interruptible, NO_WAIT);
 	st_rlx(&t->waitsat, 0);
 	st_rlx(&t->alert, false);
+	st_rlx(&t->connects, false);
 	accept_leaves(t);
+	fd_letgo(t);
 	pthread_exit(PTHREAD_CANCELED);
 }
 
@@ -238,7 +241,11 @@ bool cancel_pursues(const struct g *gp, uintptr_t pc)
 {
 	struct thread *t = ghost_of(gp);
 
-	if (!t || !condemned(t))
+	if (!t)
+		return false;
+	if (ld_sc(&t->connects))
+		return true;
+	if (!condemned(t))
 		return false;
 	return ld_sc(&t->waitsat) || ld_sc(&t->interruptible) == BLOCKS ||
 	       (ld_sc(&t->cancel) & ASYNC) || in_stdio(pc);

@@ -1,5 +1,5 @@
-/* The beliefs of fd.h, the stand-ins, and the calls that make, change and end descriptors.
- * Owns the table of roads. Next: io.h, which goes by it. */
+/* The beliefs of fd.h, and the calls that make, change and end descriptors. Owns the table of
+ * roads. Next: io.h, which goes by it; standin.c, descriptors that end while others use them. */
 #include "fd.h"
 
 #include <errno.h>
@@ -13,7 +13,6 @@
 #include <sys/syscall.h>
 #include <sys/time.h>
 
-#include "guard.h"
 #include "io.h"
 #include "os.h"
 
@@ -191,70 +190,6 @@ void fd_accepted(int fd, int listener, bool nonblocking, uint32_t since)
 		fd_renewed(fd);
 	else
 		fd_made(fd, ROAD_SOCKET, nonblocking, since);
-}
-
-/* ---- stand-ins ---- */
-
-enum { STANDINS = 64 };
-
-static ATOMIC(uint32_t) guard;
-static struct {
-	int fd;
-	int users; /* 0: the place is free */
-} standins[STANDINS]; /* under guard */
-
-static void move_sleepers(int fd)
-{
-	/* Above what programs expect to see used. */
-	enum { HIGH = 900 };
-	long to = arch_syscall3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, HIGH);
-	int n, i;
-
-	if (to < 0)
-		to = arch_syscall3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 0);
-	guard_lock(&guard);
-	for (i = 0; i < STANDINS && standins[i].users; i++)
-		continue;
-	if (to >= 0 && i < STANDINS) {
-		fd_renewed((int)to);
-		standins[i].fd = (int)to;
-		/* Whom it wakes may be done with it at once, and waits for the guard. */
-		n = netpoll_forget(fd, (int)to);
-		standins[i].users = n;
-		if (n > 0)
-			to = -1;
-	} else {
-		netpoll_forget(fd, -1);
-	}
-	guard_unlock(&guard);
-	if (to >= 0)
-		arch_syscall3(SYS_close, to, 0, 0);
-}
-
-void standin_put(int fd)
-{
-	bool last = false;
-
-	guard_lock(&guard);
-	for (int i = 0; i < STANDINS; i++)
-		if (standins[i].users && standins[i].fd == fd)
-			last = --standins[i].users == 0;
-	guard_unlock(&guard);
-	if (!last)
-		return;
-	netpoll_forget(fd, -1);
-	arch_syscall3(SYS_close, fd, 0, 0);
-}
-
-void fd_closing(int fd)
-{
-	fd_renewed(fd);
-	if (!thread_self() || !netpoll_known(fd))
-		return;
-	if (netpoll_busy(fd))
-		move_sleepers(fd);
-	else
-		netpoll_forget(fd, -1);
 }
 
 /* ---- the calls ---- */

@@ -27,6 +27,7 @@ enum { FD_MAX = 1 << 20 };
  * to others: a fork, a message. */
 struct fd {
 	ATOMIC(uint8_t) road[2];
+	ATOMIC(uint16_t) held; /* fd_hold */
 	ATOMIC(uint32_t) sole; /* 0: it is not */
 	ATOMIC(int32_t) peer; /* plus one; 0: none */
 };
@@ -93,6 +94,29 @@ void fd_surprised(int fd);
  * their pollwait. standin_put: the caller is done with it. */
 void fd_closing(int fd);
 void standin_put(int fd);
+
+/* fd_hold: the running thread t, which has not held one before, is in a call on fd, asleep or not:
+ * if fd is closed meanwhile it goes on with the old file, as natively. False: there is no room for
+ * it. fd_held: fd, or the number that stands for it since it was closed. fd_letgo: no more; for any
+ * t. The handlers of the program's run without: natively the call has ended then. */
+struct thread;
+bool fd_hold(struct thread *t, int fd);
+int fd_held(const struct thread *t, int fd);
+void fd_letgo(struct thread *t);
+
+/* fd_disconnected: fd, a socket, is connected no more, nor about to be: who else holds it hears of
+ * that, by held_disconnected. fd_others: does anybody else hold it? */
+void fd_disconnected(const struct thread *but, int fd);
+bool held_disconnected(const struct thread *t);
+bool fd_others(int fd);
+
+/* fd_fails .. fd_failed: the connection of fd, which t holds, has failed. False: somebody else is
+ * about to say so. */
+bool fd_fails(int fd);
+void fd_failed(int fd);
+
+/* fd_forked: in the child, which has none of those who held or slept. */
+void fd_forked(void);
 
 /* fd_local: the type of a socket of AF_UNIX; 0: it is none. fd_error: the socket's error, which it
  * takes; or else. */

@@ -140,7 +140,7 @@ static bool errs(const struct io *io)
 }
 
 /* signal(7): with a time-out the call is never restarted. */
-static bool interrupts(const struct io *io, const struct thread *t)
+bool io_interrupted(const struct io *io, const struct thread *t)
 {
 	return ld_rlx(&t->stopped) != io->stopped ||
 	       ((io->timed || io->begun) && ld_rlx(&t->handled) != io->handled);
@@ -176,7 +176,7 @@ long io_block(struct io *io)
 	cancel_begin();
 	alert(t);
 	/* Also by a handler that ran between two sleeps. */
-	r = interrupts(io, t) ? -EINTR : netpoll_waitany(&w, 1, until);
+	r = io_interrupted(io, t) ? -EINTR : netpoll_waitany(&w, 1, until);
 	st_rlx(&t->alert, false);
 	st_rlx(&t->interruptible, NO_WAIT);
 	switch (r) {
@@ -188,7 +188,7 @@ long io_block(struct io *io)
 		return again ? woken(io) : -EAGAIN;
 	case -EINTR:
 		cancel_point();
-		if (interrupts(io, t))
+		if (io_interrupted(io, t))
 			return -EINTR;
 		io->handled = ld_rlx(&t->handled);
 		return 0;

@@ -47,6 +47,9 @@ typedef long attempt(const struct io *io);
  * A cancellation point. */
 long io_block(struct io *io);
 
+/* io_interrupted: has a handler run that ends the call? */
+bool io_interrupted(const struct io *io, const struct thread *t);
+
 /* io_road: by which road this attempt goes; takes the ticket. */
 static inline enum road io_road(struct io *io)
 {

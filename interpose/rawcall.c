@@ -170,6 +170,9 @@ static bool waiting_call(long nr, const long *a, long *r)
 	case SYS_sendmsg:
 		*r = sendmsg((int)a[0], (const struct msghdr *)a[1], (int)a[2]);
 		return true;
+	case SYS_connect:
+		*r = connect((int)a[0], (const struct sockaddr *)a[1], (socklen_t)a[2]);
+		return true;
 	case SYS_accept:
 		*r = accept((int)a[0], (struct sockaddr *)a[1], (socklen_t *)a[2]);
 		return true;

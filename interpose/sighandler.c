@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "fd.h"
 #include "os.h"
 #include "preempt.h"
 #include "signals.h"
@@ -81,7 +82,7 @@ struct aside {
 	uintptr_t waitsat;
 	uint64_t awaits;
 	int32_t accepts;
-	bool alert, uncancelled, becoming;
+	bool connects, alert, uncancelled, becoming;
 };
 
 static void set_aside(struct thread *t, struct aside *a)
@@ -92,6 +93,8 @@ static void set_aside(struct thread *t, struct aside *a)
 	if (a->awaits)
 		sigwait_over(t);
 	a->accepts = ld_rlx(&t->accepts);
+	a->connects = ld_rlx(&t->connects);
+	st_rlx(&t->connects, false);
 	a->alert = ld_rlx(&t->alert);
 	a->uncancelled = ld_rlx(&t->uncancelled);
 	a->becoming = ld_rlx(&t->becoming);
@@ -109,6 +112,7 @@ static void go_on(struct thread *t, const struct aside *a)
 	st_rlx(&t->waitsat, a->waitsat);
 	st_sc(&t->awaits, a->awaits);
 	st_rlx(&t->accepts, a->accepts);
+	st_rlx(&t->connects, a->connects);
 	st_rlx(&t->alert, a->alert);
 	st_rlx(&t->uncancelled, a->uncancelled);
 	if (a->becoming)
@@ -127,6 +131,7 @@ static void handle(int sig, siginfo_t *info, ucontext_t *uc, bool call)
 	set_aside(t, &aside);
 	before = core_sigbegin(handler_mask(sig, uc));
 	accept_leaves(t);
+	fd_letgo(t);
 	run_handler(sig, info, uc);
 	st_rlx(&t->handled, ld_rlx(&t->handled) + 1);
 	if (!(flags & SA_RESTART))

@@ -10,6 +10,7 @@
 
 #include "base.h"
 #include "cpu.h"
+#include "fd.h"
 #include "futex.h"
 #include "mutex.h"
 #include "os.h"
@@ -118,6 +119,7 @@ void thread_forked(void)
 	st_rlx(&nalive, 1);
 	st_rlx(&toreap, NULL);
 	signals_forked();
+	fd_forked();
 	credentials_forked();
 }
 
@@ -420,6 +422,7 @@ static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 	st_rlx(&t->interruptible, NO_WAIT);
 	st_rlx(&t->waitsat, 0);
 	st_rlx(&t->uncancelled, false);
+	st_rlx(&t->connects, false);
 	st_rlx(&t->alert, false);
 	st_rlx(&t->awaits, 0);
 	st_rlx(&t->fed, 0);
@@ -443,6 +446,8 @@ static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 bool thread_due(const void *uc)
 {
 	wishes_do(thread_self(), uc);
+	if (uc)
+		connect_due((void *)(uintptr_t)uc);
 	if (uc)
 		signals_here();
 	else

@@ -63,6 +63,9 @@ struct thread {
 	ATOMIC(uint32_t) interruptible; /* in what a cancellation ends: enum interruptible */
 	ATOMIC(uintptr_t) waitsat; /* glibc's object at which it waits to be cancelled, or 0 */
 	ATOMIC(int32_t) accepts; /* the listener it answers for (accept.c), plus one; or 0 */
+	ATOMIC(uint32_t)
+	holds; /* its place among those who hold a descriptor (standin.c), plus one */
+	ATOMIC(bool) connects; /* in a connect that it is to be called out of */
 	ATOMIC(bool) becoming; /* it is in exec_begins .. exec_failed */
 	ATOMIC(bool) uncancelled; /* in a call that is no point of cancellation, but made of some */
 	void *(*fn)(void *);
@@ -204,6 +207,9 @@ bool cancel_unblocks(struct thread *t);
  * else: another is to look. */
 void accept_leaves(struct thread *t);
 
+/* connect_due: is the running thread, interrupted at uc, to leave a connect? Then it has. */
+bool connect_due(void *uc);
+
 /* alert: until t->alert is false again a handler of the program's leaves word for the next wait of
  * the running thread t. Whether one ran is looked at after. */
 static inline void alert(struct thread *t)
@@ -230,8 +236,7 @@ void cancel_leave(void);
 bool cancel_due(const void *uc);
 void cancel_act(void);
 
-/* cancel_pursues: of a thread that is cancelled and was found asleep in the kernel at pc: would
- * that end it? */
+/* cancel_pursues: of a thread that was found asleep in the kernel at pc: is it to be called out? */
 bool cancel_pursues(const struct g *gp, uintptr_t pc);
 
 /* thread_rows: what is to be seen of it from outside. In view.c. */

@@ -165,6 +165,18 @@ bool arch_sigcall(const void *at)
 	return regs[REG_RAX] == INTERRUPTED && pc[-2] == SYSCALL_0 && pc[-1] == SYSCALL_1;
 }
 
+bool arch_sigcallout(void *at, long nr)
+{
+	greg_t *regs = ((ucontext_t *)at)->uc_mcontext.gregs;
+	const uint8_t *pc = (const uint8_t *)regs[REG_RIP];
+
+	if (regs[REG_RAX] != nr || pc[0] != SYSCALL_0 || pc[1] != SYSCALL_1)
+		return false;
+	regs[REG_RAX] = INTERRUPTED;
+	regs[REG_RIP] += 2;
+	return true;
+}
+
 bool arch_sigfutex(const void *at, uintptr_t *addr, int *op)
 {
 	enum { NR_FUTEX = 202 };

@@ -1,0 +1,216 @@
+/* Descriptors that are closed while others are in a call on them. The kernel keeps the file for a
+ * call in progress; ours lets go of it each time it sleeps in the poller, or is called out of the
+ * kernel to do so. So whoever closes such a descriptor duplicates it before, to a high number: who
+ * slept finds that in its pollwait, who holds it (fd_hold) in its place among those.
+ *
+ * Owns the stand-ins, and the places of those who hold. What closes a descriptor without our seeing
+ * it makes none. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/syscall.h>
+
+#include "guard.h"
+#include "io.h"
+
+enum { STANDINS = 64, HOLDERS = 1024 };
+
+static ATOMIC(uint32_t) guard;
+static struct {
+	int fd;
+	int users; /* 0: the place is free */
+} standins[STANDINS]; /* under guard */
+
+/* ---- who holds what ---- */
+
+/* The low half is the descriptor, plus one; 0: the place is free. Above it: its stand-in, plus one,
+ * or 0; and whether it was disconnected. */
+static ATOMIC(uint64_t) holders[HOLDERS];
+#define DISCONNECTED ((uint64_t)1 << 63)
+
+/* In fd_table's count. */
+enum { FAILING = 1 << 15 };
+
+static uint64_t word_of(int fd)
+{
+	return (uint32_t)fd + 1;
+}
+
+static int standin_of(uint64_t word)
+{
+	return (int)(uint32_t)((word & ~DISCONNECTED) >> 32) - 1;
+}
+
+bool fd_hold(struct thread *t, int fd)
+{
+	uint32_t at = (uint32_t)t->tid;
+
+	if ((unsigned)fd >= FD_MAX || ld_rlx(&t->holds))
+		return false;
+	for (uint32_t i = 0; i < HOLDERS; i++, at++) {
+		ATOMIC(uint64_t) *place = &holders[at % HOLDERS];
+		if (ld_rlx(place) || !cas_sc(place, 0, word_of(fd)))
+			continue;
+		st_rlx(&t->holds, at % HOLDERS + 1);
+		/* In this order: fd_closing does the reverse. Who closes it just now is before us,
+		 * or after. */
+		add_sc(&fd_table[fd].held, 1);
+		return true;
+	}
+	return false;
+}
+
+int fd_held(const struct thread *t, int fd)
+{
+	uint32_t at = ld_rlx(&t->holds);
+	uint64_t word = at ? ld_acq(&holders[at - 1]) : 0;
+
+	return standin_of(word) >= 0 ? standin_of(word) : fd;
+}
+
+void fd_letgo(struct thread *t)
+{
+	uint32_t at = ld_rlx(&t->holds);
+	uint64_t word;
+
+	if (likely(at == 0))
+		return;
+	st_rlx(&t->holds, 0);
+	word = xchg_sc(&holders[at - 1], 0);
+	add_sc(&fd_table[(uint32_t)word - 1].held, (uint16_t)-1);
+	if (standin_of(word) >= 0)
+		standin_put(standin_of(word));
+}
+
+static bool is_held(int fd)
+{
+	return (unsigned)fd < FD_MAX && (ld_sc(&fd_table[fd].held) & ~FAILING) != 0;
+}
+
+/* Returns how many. */
+static int holders_move(int fd, int to)
+{
+	int n = 0;
+
+	for (int i = 0; is_held(fd) && i < HOLDERS; i++) {
+		uint64_t word = ld_sc(&holders[i]);
+		if ((word & ~DISCONNECTED) == word_of(fd) &&
+		    cas_sc(&holders[i], word, word | (uint64_t)((uint32_t)to + 1) << 32))
+			n++;
+	}
+	return n;
+}
+
+void fd_disconnected(const struct thread *but, int fd)
+{
+	for (uint32_t i = 0; i < HOLDERS; i++) {
+		uint64_t word = ld_sc(&holders[i]);
+		while (i + 1 != ld_rlx(&but->holds) && !(word & DISCONNECTED) &&
+		       ((uint32_t)word == word_of(fd) || (word && standin_of(word) == fd)) &&
+		       !cas_sc(&holders[i], word, word | DISCONNECTED))
+			word = ld_sc(&holders[i]);
+	}
+}
+
+bool fd_others(int fd)
+{
+	return (unsigned)fd < FD_MAX && (ld_sc(&fd_table[fd].held) & ~FAILING) > 1;
+}
+
+bool fd_fails(int fd)
+{
+	return !(or_sc(&fd_table[fd].held, FAILING) & FAILING);
+}
+
+void fd_failed(int fd)
+{
+	and_sc(&fd_table[fd].held, (uint16_t)~FAILING);
+}
+
+bool held_disconnected(const struct thread *t)
+{
+	uint32_t at = ld_rlx(&t->holds);
+
+	return at && (ld_acq(&holders[at - 1]) & DISCONNECTED);
+}
+
+/* ---- closing ---- */
+
+static void move_users(int fd)
+{
+	/* Above what programs expect to see used. */
+	enum { HIGH = 900 };
+	long to = arch_syscall3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, HIGH);
+	int n, i;
+
+	if (to < 0)
+		to = arch_syscall3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 0);
+	guard_lock(&guard);
+	for (i = 0; i < STANDINS && standins[i].users; i++)
+		continue;
+	if (to >= 0 && i < STANDINS) {
+		fd_renewed((int)to);
+		standins[i].fd = (int)to;
+		/* Who is told of it may be done with it at once, and waits for the guard. */
+		n = netpoll_forget(fd, (int)to) + holders_move(fd, (int)to);
+		standins[i].users = n;
+		if (n > 0)
+			to = -1;
+	} else {
+		netpoll_forget(fd, -1);
+	}
+	guard_unlock(&guard);
+	if (to >= 0)
+		arch_syscall3(SYS_close, to, 0, 0);
+}
+
+void standin_put(int fd)
+{
+	bool last = false;
+
+	guard_lock(&guard);
+	for (int i = 0; i < STANDINS; i++)
+		if (standins[i].users && standins[i].fd == fd)
+			last = --standins[i].users == 0;
+	guard_unlock(&guard);
+	if (!last)
+		return;
+	netpoll_forget(fd, -1);
+	arch_syscall3(SYS_close, fd, 0, 0);
+}
+
+void fd_closing(int fd)
+{
+	bool held;
+
+	fd_renewed(fd);
+	if (!thread_self())
+		return;
+	/* Of one whose handler jumped away. */
+	if ((unsigned)fd < FD_MAX && unlikely(ld_rlx(&fd_table[fd].held) & FAILING))
+		and_sc(&fd_table[fd].held, (uint16_t)~FAILING);
+	held = is_held(fd);
+	if (!held && !netpoll_known(fd))
+		return;
+	if (held || netpoll_busy(fd))
+		move_users(fd);
+	else
+		netpoll_forget(fd, -1);
+}
+
+void fd_forked(void)
+{
+	for (int i = 0; i < HOLDERS; i++) {
+		uint64_t word = ld_rlx(&holders[i]);
+		if (word == 0)
+			continue;
+		st_rlx(&fd_table[(uint32_t)word - 1].held, 0);
+		st_rlx(&holders[i], 0);
+	}
+	/* What they kept open is not the child's to keep. */
+	for (int i = 0; i < STANDINS; i++)
+		if (standins[i].users) {
+			standins[i].users = 0;
+			arch_syscall3(SYS_close, standins[i].fd, 0, 0);
+		}
+	st_rlx(&guard, 0);
+}
