@@ -143,7 +143,7 @@ static bool errs(const struct io *io)
 bool io_interrupted(const struct io *io, const struct thread *t)
 {
 	return ld_rlx(&t->stopped) != io->stopped ||
-	       ((io->timed || io->begun) && ld_rlx(&t->handled) != io->handled);
+	       ((io->timed || io->begun || io->follows) && ld_rlx(&t->handled) != io->handled);
 }
 
 enum { LOOK_AGAIN = 1000000000 };
@@ -160,8 +160,10 @@ long io_block(struct io *io)
 	long r;
 
 	if (!io->asked) {
-		io->stopped = ld_rlx(&t->stopped);
-		io->handled = ld_rlx(&t->handled);
+		if (!io->follows) {
+			io->stopped = ld_rlx(&t->stopped);
+			io->handled = ld_rlx(&t->handled);
+		}
 		r = ask(io);
 		if (r != 0)
 			return r;

@@ -27,6 +27,8 @@ struct io {
 	bool accepts; /* which is refused at once unless fd listens */
 	bool slept; /* and was woken by the poller, for nothing if it sleeps again */
 	bool begun; /* bytes have gone: any handler ends it with so many */
+	bool follows; /* on others of its call, which counts them: the same; the two below are given
+		       */
 	uint32_t handled, stopped; /* the thread's, when it first slept, or was last restarted */
 	bool standin; /* fd stands for one that was closed meanwhile */
 	struct deadline deadline;

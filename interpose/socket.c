@@ -316,26 +316,88 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 	return io_answer(r);
 }
 
+static long sendmmsg_attempt(const struct io *io)
+{
+	return arch_syscall4(SYS_sendmmsg, io->fd, (long)io->buf, (long)io->n,
+			     io->flags | MSG_DONTWAIT);
+}
+
+static long sendmmsg_call(const struct io *io)
+{
+	return arch_syscall4(SYS_sendmmsg, io->fd, (long)io->buf, (long)io->n, io->flags);
+}
+
+static bool is_datagram(int fd)
+{
+	int type = 0;
+	socklen_t len = sizeof(type);
+
+	return arch_owncall(SYS_getsockopt, fd, SOL_SOCKET, SO_TYPE, (long)&type, (long)&len, 0) ==
+		       0 &&
+	       type == SOCK_DGRAM;
+}
+
+/* What of the first of io's messages has not gone yet. True: it is whole. */
+static bool sendmmsg_rest(struct io *io)
+{
+	struct mmsghdr *m = io->buf;
+	size_t all = length_of(&m->msg_hdr);
+
+	if (m->msg_len < all && m->msg_len > 0 && io->road == ROAD_SOCKET) {
+		io->buf = &m->msg_hdr;
+		m->msg_len = (unsigned)sendmsg_rest(io, m->msg_len);
+	}
+	return m->msg_len >= all;
+}
+
+/* Each message is sent as by itself, and waited for; datagrams as many as go at once. What ends one
+ * but the first is not told: there is a count. */
+static long sendmmsg_all(struct thread *t, int fd, struct mmsghdr *msgs, unsigned n, int flags)
+{
+	struct io first = { .stopped = ld_rlx(&t->stopped), .handled = ld_rlx(&t->handled) };
+	bool together = n > 1 && is_datagram(fd), whole = true;
+	long r = 0, done = 0;
+
+	fd_hold(t, fd);
+	while (whole && done < n) {
+		struct io io = first;
+		io.fd = fd_held(t, fd);
+		io.dir = POLL_WRITE;
+		io.buf = msgs + done;
+		io.n = together ? n - (size_t)done : 1;
+		io.flags = flags;
+		io.follows = done > 0;
+		r = io_do(&io, sendmmsg_attempt, sendmmsg_attempt, sendmmsg_call);
+		if (r > 0 && !together)
+			whole = sendmmsg_rest(&io);
+		io_end(&io);
+		if (r <= 0)
+			break;
+		done += r;
+	}
+	fd_letgo(t);
+	return done > 0 ? done : r;
+}
+
 EXPORT int sendmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags)
 {
-	struct io io = { .fd = fd, .dir = POLL_WRITE };
+	struct io io = { .fd = fd, .dir = POLL_WRITE, .buf = msgs, .n = n, .flags = flags };
 	struct thread *t = io_self();
-	long r = 0;
+	long r;
 
 	if (!t)
 		return real_table.sendmmsg(fd, msgs, n, flags);
 	cancel_point();
-	if (!(flags & NOT_FOR_US))
-		r = io_wait(&io);
-	if (r == 0) {
-		cancel_blocks(t);
-		r = arch_syscall4(SYS_sendmmsg, io.fd, (long)msgs, n, flags);
-		cancel_unblocks(t);
-	}
+	/* The kernel looks at no more. */
+	if (n > IOV_MAX)
+		n = IOV_MAX;
+	if ((flags & NOT_FOR_US) || n == 0)
+		r = io_announced(&io, sendmmsg_call);
+	else
+		r = sendmmsg_all(t, fd, msgs, n, flags);
 	for (long i = 0; i < r; i++)
 		if (msgs[i].msg_hdr.msg_controllen > 0)
 			fd_allshared();
-	io_end(&io);
 	return (int)io_answer(r);
 }
 
