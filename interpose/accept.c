@@ -45,16 +45,26 @@ void accept_leaves(struct thread *t)
 static long accept_one(struct thread *t, struct io *io)
 {
 	for (;;) {
-		long r;
-		if (io_road(io) == ROAD_CALL)
-			return io_announced(io, accept_call);
-		st_rlx(&t->accepts, io->fd + 1);
-		compiler_barrier();
-		r = io_ready(io);
-		if (r == 0)
-			r = io_block(io);
-		if (r != 0)
-			return r < 0 ? r : io_announced(io, accept_call);
+		long r = 1;
+		if (io_road(io) != ROAD_CALL) {
+			if (!io_kept(io, t))
+				continue;
+			st_rlx(&t->accepts, io->fd + 1);
+			compiler_barrier();
+			r = io_ready(io);
+			/* It is to find what it was woken for, though that is closed meanwhile. */
+			if (r == 0 && !ld_rlx(&t->holds))
+				fd_hold(t, io->fd);
+			if (r == 0)
+				r = io_block(io);
+			if (r == 0)
+				continue;
+		}
+		if (r > 0)
+			r = io_announced(io, accept_call);
+		/* It was closed since it was looked at. */
+		if (likely(r >= 0) || io_kept(io, t))
+			return r;
 	}
 }
 
@@ -80,6 +90,7 @@ EXPORT int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 	accept_leaves(t);
 	if (r >= 0)
 		fd_accepted((int)r, io.fd, flags & SOCK_NONBLOCK, since);
+	fd_letgo(t);
 	io_end(&io);
 	return (int)io_answer(r);
 }

@@ -110,8 +110,9 @@ static long await(struct thread *t, struct io *io, long late)
 	if (unlikely(!ld_rlx(&t->holds)))
 		fd_hold(t, io->fd);
 	for (;;) {
-		io->fd = fd_held(t, io->fd);
 		io->ticket = netpoll_ticket(io->fd, POLL_WRITE);
+		if (!io_kept(io, t))
+			continue;
 		state = state_of(io->fd);
 		if (!under_way(state))
 			break;

@@ -61,6 +61,18 @@ static inline enum road io_road(struct io *io)
 	return io->road;
 }
 
+/* io_kept: is fd, which t holds, still what it was when the ticket was taken? Else io->fd is what
+ * it is now. */
+static inline bool io_kept(struct io *io, const struct thread *t)
+{
+	int fd = fd_held(t, io->fd);
+
+	if (likely(fd == io->fd))
+		return true;
+	io->fd = fd;
+	return false;
+}
+
 /* io_refused: was the attempt refused because the road was wrong? Then it is known now. */
 bool io_refused(struct io *io, long r);
 

@@ -150,8 +150,10 @@ static void move_users(int fd)
 	if (to >= 0 && i < STANDINS) {
 		fd_renewed((int)to);
 		standins[i].fd = (int)to;
-		/* Who is told of it may be done with it at once, and waits for the guard. */
-		n = netpoll_forget(fd, (int)to) + holders_move(fd, (int)to);
+		/* Who is told of it may be done with it at once, and waits for the guard. In this
+		 * order: who has a ticket that is still good looks at its place after. */
+		n = holders_move(fd, (int)to);
+		n += netpoll_forget(fd, (int)to);
 		standins[i].users = n;
 		if (n > 0)
 			to = -1;

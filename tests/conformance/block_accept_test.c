@@ -352,3 +352,44 @@ TEST(a_listener_is_closed_and_its_number_used_again)
 		EXPECT_EQ(close((int)result_of(u[i])), 0);
 	}
 }
+
+static void *takes_one(void *arg)
+{
+	int fd;
+
+	tick(&entered);
+	fd = accept(listener, NULL, NULL);
+	EXPECT(fd >= 0);
+	serve(fd);
+	return arg;
+}
+
+/* It has been woken, and perhaps does not run yet. */
+TEST(who_is_woken_takes_its_connection_though_the_listener_is_replaced)
+{
+	for (int i = 0; i < 200; i++) {
+		int fd = socket(AF_UNIX, SOCK_STREAM, 0), pipes[2];
+		pthread_t t;
+		char c = 0;
+		listens(MANY);
+		EXPECT_EQ(pipe(pipes), 0);
+		entered.n = 0;
+		start(&t, 1, takes_one, NULL);
+		await(&entered, 1);
+		settle();
+		EXPECT_EQ(connect(fd, (struct sockaddr *)&at, len), 0);
+		/* Others may look at what has come. */
+		if (i % 2)
+			sched_yield();
+		for (int spins = i % 20 * 500; spins > 0; spins--)
+			__builtin_ia32_pause();
+		EXPECT_EQ(dup2(pipes[0], listener), listener);
+		EXPECT_EQ(recv(fd, &c, 1, 0), 1);
+		EXPECT_EQ(c, 's');
+		join(&t, 1);
+		EXPECT_EQ(close(fd), 0);
+		EXPECT_EQ(close(listener), 0);
+		EXPECT_EQ(close(pipes[0]), 0);
+		EXPECT_EQ(close(pipes[1]), 0);
+	}
+}
