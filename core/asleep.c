@@ -12,17 +12,18 @@
 enum { STATUS_BYTES = 4096 };
 
 static void (*ask)(void);
-static uint64_t asked;
+static uint64_t asked, every;
 
-void asleep_init(void (*fn)(void))
+void asleep_init(void (*fn)(void), uint64_t often)
 {
 	ask = fn;
+	every = often;
 	asked = 0;
 }
 
-bool asleep_asked(void)
+uint64_t asleep_every(void)
 {
-	return ask != NULL;
+	return ask ? every : 0;
 }
 
 /* How many kernel threads the process has; 0: not known. */
@@ -65,7 +66,7 @@ static bool nobody_runs(void)
 
 void asleep_round(uint64_t now)
 {
-	if (likely(!ask) || now - asked < ASLEEP_EVERY_NS)
+	if (likely(!ask) || now - asked < every)
 		return;
 	asked = now;
 	if (nobody_runs())

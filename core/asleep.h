@@ -7,11 +7,11 @@
 
 struct g;
 
-/* asleep_init: with core_config.asleep. asleep_asked: must sysmon come by? asleep_round: asks,
- * about each second. For sysmon. */
-enum { ASLEEP_EVERY_NS = 1000 * 1000 * 1000 };
-void asleep_init(void (*ask)(void));
-bool asleep_asked(void);
+/* asleep_init: with core_config.asleep, which is asked so often. asleep_every: how often sysmon
+ * must come by; 0: it need not. asleep_round: asks. For sysmon. */
+enum { ASLEEP_EVERY_NS = 1000 * 1000 * 1000, ASLEEP_SOON_NS = 100 * 1000 * 1000 };
+void asleep_init(void (*ask)(void), uint64_t every);
+uint64_t asleep_every(void);
 void asleep_round(uint64_t now);
 
 /* A G that waits for another, without a deadline. */

@@ -75,7 +75,8 @@ int core_init(const struct core_config *config)
 	mthread_init(&own);
 	glist_init(own.tls);
 	report_init(own.schedtrace, own.scheddetail, own.alldead);
-	asleep_init(own.asleep);
+	/* There it is for who looks for mistakes, run after run. */
+	asleep_init(own.asleep, points ? ASLEEP_SOON_NS : ASLEEP_EVERY_NS);
 	tracer_init(own.trace, own.tracelimit, own.name);
 	r = preempt_init(own.preempt);
 	if (r < 0)

@@ -15,6 +15,7 @@
 	X(finished, "Gs ended")                                                                    \
 	X(parks, "times a G was put to sleep")                                                     \
 	X(readies, "times a G was made runnable")                                                  \
+	X(points, "points at which a policy was asked")                                            \
 	X(yields, "times a G gave way of its own will")                                            \
 	X(preempts, "times a G was made to give way")                                              \
 	X(spins, "of those, as it was spinning")                                                   \

@@ -258,8 +258,8 @@ static bool sleep_until_due(uint64_t delay, uint64_t idlesince, bool offp, uint3
 			if (offp && (next == 0 || next > now + OFFP_NS))
 				next = now + OFFP_NS;
 			/* Nor of a kernel thread that is none of ours and has ended. */
-			if (asleep_asked() && (next == 0 || next > now + ASLEEP_EVERY_NS))
-				next = now + ASLEEP_EVERY_NS;
+			if (asleep_every() && (next == 0 || next > now + asleep_every()))
+				next = now + asleep_every();
 			sigopen_deep();
 			if (next == 0)
 				notesleep(&sched.sysmonnote);

@@ -64,6 +64,7 @@ EXPORT int pthread_barrier_wait(pthread_barrier_t *b)
 	}
 	/* Release: pairs with the acquire in destroy. */
 	add_sc(&bar->inside, (uint32_t)-1);
+	released();
 	return r;
 }
 

@@ -141,6 +141,7 @@ EXPORT int pthread_cond_signal(pthread_cond_t *c)
 	/* Acquire: a waiter counts itself before it lets go of the mutex. */
 	if (ld_acq(COUNT(c)) != 0)
 		queue_wake(COUNT(c), 1);
+	released();
 	return 0;
 }
 
@@ -152,6 +153,7 @@ EXPORT int pthread_cond_broadcast(pthread_cond_t *c)
 		return cond_shared_wake(c, true);
 	if (ld_acq(COUNT(c)) != 0)
 		queue_wakeall(COUNT(c));
+	released();
 	return 0;
 }
 

@@ -347,9 +347,7 @@ LAST_RESORT int unlock_other(pthread_mutex_t *m)
 		return 0;
 	disown(m);
 	release(m);
-	/* What it does next it does without the lock, perhaps against its will. */
-	if (heddle_mode == POINTS)
-		core_point();
+	released();
 	return 0;
 }
 

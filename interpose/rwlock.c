@@ -261,14 +261,15 @@ EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *l)
 	/* Release: pairs with the acquire of whoever locks next. With waiters, the guard
 	 * keeps the object alive until dispatch() is through with it. */
 	while (!(s & QUEUED) && !cas_rel(STATE(l), s, s & WRITER ? 0 : s - 1));
-	if (!(s & QUEUED))
-		return 0;
-	guard_lock(GUARD(l));
-	do
-		s = ld_rlx(STATE(l));
-	while (!cas_rel(STATE(l), s, s & WRITER ? s & ~WRITER : s - 1));
-	dispatch(l);
-	guard_unlock(GUARD(l));
+	if (s & QUEUED) {
+		guard_lock(GUARD(l));
+		do
+			s = ld_rlx(STATE(l));
+		while (!cas_rel(STATE(l), s, s & WRITER ? s & ~WRITER : s - 1));
+		dispatch(l);
+		guard_unlock(GUARD(l));
+	}
+	released();
 	return 0;
 }
 

@@ -147,5 +147,6 @@ EXPORT int sem_post(sem_t *sem)
 	} while (!cas_rel(&s->data, d, d + 1));
 	if (d >= WAITER)
 		futex_wake(LOW(s), 1, (uint32_t)FUTEX_ANY, 0);
+	released();
 	return 0;
 }

@@ -478,14 +478,21 @@ void thread_start_signals(void)
 EXPORT int pthread_create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *),
 			  void *arg)
 {
+	int r;
+
 	if (!served() || !heddle_start())
 		return real_table.pthread_create(out, attr, fn, arg);
-	return create(out, attr, fn, NULL, arg);
+	r = create(out, attr, fn, NULL, arg);
+	released();
+	return r;
 }
 
 int thread_create_c11(pthread_t *out, int (*fn)(void *), void *arg)
 {
-	return create(out, NULL, NULL, fn, arg);
+	int r = create(out, NULL, NULL, fn, arg);
+
+	released();
+	return r;
 }
 
 EXPORT void pthread_exit(void *result)

@@ -8,7 +8,8 @@
  *   a handler of a signal, which may post a semaphore: then all must wait for mutexes and ends of
  *   threads, which no handler gives.
  *
- * And it looks twice, a second apart: it must be the same waits. Next: backtrace.c. */
+ * And it looks twice, a second apart (a tenth, under a policy with points): it must be the same
+ * waits. Next: backtrace.c. */
 #include "deadlock.h"
 
 #include "asleep.h"

@@ -23,6 +23,14 @@ static inline bool served(void)
 	return __builtin_expect(heddle_mode == SERVING, 1) || mode_slow();
 }
 
+/* released: the last act of a call that may have made another runnable: what the caller does next
+ * it does perhaps later. A point, and else nothing. */
+static inline void released(void)
+{
+	if (__builtin_expect(heddle_mode == POINTS, 0))
+		mode_slow();
+}
+
 /* heddle_start: brings the scheduler up and makes the caller a G; for the first creation of
  * a thread. False if it cannot be had: from then on the program is native, and a line on
  * stderr has said why. */

@@ -412,6 +412,7 @@ void core_point(void)
 	if (!ld_rlx(&sched.policy) || core_sigplace() != SIGPLACE_PROGRAM || !gp)
 		return;
 	mp = pin(gp);
+	count(mp->p, points);
 	lock(&sched.lock);
 	yields = ld_rlx(&sched.policy) && !gp->lockedm && gives_way_locked(gp);
 	unlock(&sched.lock);
