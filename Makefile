@@ -40,7 +40,7 @@ all: $(BUILD)/libheddle.so $(BUILD)/heddle documents
 # That of the package: shim/packaging/changelog begins with it.
 VERSION := $(shell sed -n '1s/.*(\(.*\)).*/\1/p' shim/packaging/changelog)
 # What it shares with the library is built anew: nothing of the core.
-COMMAND := $(patsubst %.c,$(BUILD)/command-of/%.o,$(wildcard shim/command/*.c shim/command/ab/*.c) core/policies/spec.c)
+COMMAND := $(patsubst %.c,$(BUILD)/command-of/%.o,$(wildcard shim/command/*.c shim/command/ab/*.c shim/command/explore/*.c) core/policies/spec.c)
 $(BUILD)/command-of/%.o: %.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(BASE) -iquote shim/command -O2 -fstack-protector-strong -D_FORTIFY_SOURCE=2 \
@@ -180,6 +180,18 @@ check-command: $(BUILD)/command/hostile_test $(BUILD)/command/ab_test
 check-ab: all
 	@bash tests/ab.sh $(BUILD)
 
+# Programs with a mistake, which know nothing of heddle. Bound at once, for a first call that takes long would be a
+# longer way through a mistake.
+PLANTED := $(patsubst tests/explore/%.c,$(BUILD)/explore/%,$(wildcard tests/explore/*.c))
+$(BUILD)/explore/%: tests/explore/%.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -g -O1 $(WARN) -D_GNU_SOURCE -Wl,-z,now -o $@ $< -pthread
+
+# heddle explore on each, beside a thousand native runs; some minutes, and no part of check.
+.PHONY: check-explore
+check-explore: all $(PLANTED)
+	@bash tests/explore.sh $(BUILD)
+
 # What they begin with: a small program, and what another did, traced.
 $(BUILD)/command/seeds: all
 	@rm -rf $@ && mkdir -p $@
@@ -216,14 +228,14 @@ check-stranger:
 # Servers are compared with their native runs, and alone with the machine.
 SERVED := bats/servers.bats
 .PHONY: check-bats bats-together
-check-bats: all
+check-bats: all $(PLANTED)
 	@bash tests/sum.sh "$(MAKE) -s bats-together" "bash tests/bats.sh $(SERVED)"
-bats-together: all
+bats-together: all $(PLANTED)
 	@bash tests/sum.sh -j $(JOBS) $(foreach f,$(filter-out $(SERVED),$(wildcard bats/*.bats)),"bash tests/bats.sh $(f)")
 
 # All that the tests need, for make -j.
 .PHONY: tests
-tests: all $(CORE_TESTS) $(CONFORMANCE) $(addprefix $(BUILD)/command/,hostile_test ab_test) $(BUILD)/release/tests/bench/core_bench
+tests: all $(CORE_TESTS) $(CONFORMANCE) $(PLANTED) $(addprefix $(BUILD)/command/,hostile_test ab_test) $(BUILD)/release/tests/bench/core_bench
 
 .PHONY: model
 model:

@@ -7,6 +7,7 @@
 
 extern const struct command command_run;
 extern const struct command command_ab;
+extern const struct command command_explore;
 extern const struct command command_ps;
 extern const struct command command_stats;
 extern const struct command command_dump;

@@ -314,9 +314,11 @@ static int experiment(struct experiment *e, const struct request *r)
 
 static int run(const struct command *self, int argc, char **argv)
 {
-	static struct experiment e = { .asked = 20,
-				       .warmups = 3,
-				       .setup = { .input = "/dev/null", .tick = progress_draw } };
+	static struct experiment e = {
+		.asked = 20,
+		.warmups = 3,
+		.setup = { .who = "heddle ab", .input = "/dev/null", .tick = progress_draw }
+	};
 	struct request r = { .a = "native", .threshold = NAN };
 	struct scan scan;
 	int found, status = USAGE;

@@ -65,6 +65,7 @@ static int memory(const char *name)
 static void become(const struct trial_setup *setup, const struct variant *v, const char *counters,
 		   const struct trial *t)
 {
+	static const struct rlimit none = { 0, 0 };
 	int in = open(setup->input, O_RDONLY);
 
 	/* A group of its own: a hang is ended with all that it has started. */
@@ -76,29 +77,38 @@ static void become(const struct trial_setup *setup, const struct variant *v, con
 	}
 	dup2(t->out, STDOUT_FILENO);
 	dup2(t->err, STDERR_FILENO);
+	if (setup->nocore)
+		setrlimit(RLIMIT_CORE, &none);
 	variant_environment(v, setup->preload, counters);
 	if (in >= 0 && variant_confine(v))
 		execvp(setup->command[0], setup->command);
-	dprintf(STDERR_FILENO, "heddle ab: %s: %s\n", in < 0 ? setup->input : setup->command[0],
-		strerror(errno));
+	dprintf(STDERR_FILENO, "%s: %s: %s\n", setup->who,
+		in < 0 ? setup->input : setup->command[0], strerror(errno));
 	_exit(127);
 }
 
 /* Until it has ended, its time is over, or we are to end. */
-static enum ended await(const struct trial_setup *setup, int pidfd, double start, double seconds)
+static enum ended await(const struct trial_setup *setup, const struct trial *t, int pidfd,
+			double start, double seconds)
 {
-	enum { SECOND_MS = 1000 };
+	enum { SECOND_MS = 1000, LOOK_MS = 20 };
+	double ticked = start;
 	struct pollfd p = { .fd = pidfd, .events = POLLIN };
 
 	for (;;) {
 		double left = seconds > 0 ? start + seconds - now() : 1;
 		int ms = left < 0 ? 0 : left < 1 ? (int)(left * SECOND_MS) + 1 : SECOND_MS;
+		if (setup->looks && ms > LOOK_MS)
+			ms = LOOK_MS;
 		if (poll(&p, 1, ms) > 0)
 			return ENDED_EXIT;
 		if (trial_interrupted)
 			return ENDED_CUT;
-		if (left <= 0)
+		if (left <= 0 || (setup->looks && setup->looks(t)))
 			return ENDED_HUNG;
+		if (now() - ticked < 1)
+			continue;
+		ticked = now();
 		setup->tick();
 	}
 }
@@ -141,15 +151,18 @@ void trial_run(const struct trial_setup *setup, const struct variant *v, const c
 		pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	}
 	if (pidfd < 0) {
-		fprintf(stderr, "heddle ab: a process cannot be started: %s\n", strerror(errno));
+		fprintf(stderr, "%s: a process cannot be started: %s\n", setup->who,
+			strerror(errno));
 		if (pid > 0) {
 			kill(pid, SIGKILL);
 			waitpid(pid, &status, 0);
 		}
 		return;
 	}
-	t->how = await(setup, pidfd, start, seconds);
+	t->how = await(setup, t, pidfd, start, seconds);
 	t->wall = now() - start;
+	if (t->how == ENDED_HUNG && setup->hung)
+		setup->hung(pid);
 	close(pidfd);
 	/* What it leaves behind would run beside the next. */
 	kill(-pid, SIGKILL);

@@ -4,6 +4,7 @@
 #define HEDDLE_AB_TRIAL_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "variant.h"
 
@@ -24,10 +25,16 @@ struct trial {
 };
 
 struct trial_setup {
+	const char *who; /* as messages begin: "heddle ab" */
 	char **command;
 	const char *input; /* a file */
 	const char *preload; /* LD_PRELOAD under heddle */
+	bool nocore; /* who dies leaves no core file */
 	void (*tick)(void); /* once a second, meanwhile */
+	/* looks: some times a second: true: it hangs, and is not waited for any longer. hung:
+	 * before one that hangs is ended. Each may be NULL. */
+	bool (*looks)(const struct trial *t);
+	void (*hung)(pid_t pid);
 };
 
 /* trial_signals: from here on SIGINT, SIGTERM and SIGHUP end the trial that runs, and are
