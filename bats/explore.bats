@@ -33,7 +33,7 @@ finds() {
 	finds signal order
 	[[ $output == *": dies of signal 11 (Segmentation fault)"* ]]
 	finds end early
-	[[ $output == *": ends with status 1"*'line 1: "balance 40" became "balance '* ]]
+	[[ $output == *": ends with status 1"*'line 1: "balance 20" became "balance '* ]]
 	finds end torn
 	[[ $output == *"20 of 20 runs of that do the same"* ]]
 	finds deadlock circle --replays 3
@@ -54,7 +54,7 @@ finds() {
 	for _ in 1 2 3; do
 		run -1 bash -c "${line/heddle/"$command"}"
 		[[ $output == "balance "* ]]
-		[ "$output" != "balance 40" ]
+		[ "$output" != "balance 20" ]
 	done
 	finds deadlock abba --replays 1
 	line=$(field replay)
