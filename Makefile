@@ -114,8 +114,8 @@ JOBS := $(shell nproc)
 check: deps
 	@$(MAKE) -s -j$(JOBS) tests || true
 	@bash tests/sum.sh "$(MAKE) -s lint" "$(MAKE) -s check-core" \
-		"$(MAKE) -s check-threads" "$(MAKE) -s check-command" "$(MAKE) -s check-bats" \
-		"$(MAKE) -s model"
+		"$(MAKE) -s check-threads" "$(MAKE) -s check-command" "$(MAKE) -s check-shape" \
+		"$(MAKE) -s check-bats" "$(MAKE) -s model"
 
 # Those that take longest first. Those that measure time are alone with the machine, after the others.
 CORE_TESTS := $(foreach v,tsan asan debug release,$(call tests_of,$(v)))
@@ -174,6 +174,12 @@ $(BUILD)/command/ab_test: tests/command/ab_test.c $(AB) $(wildcard shim/command/
 .PHONY: check-command
 check-command: $(BUILD)/command/hostile_test $(BUILD)/command/ab_test
 	@bash tests/sum.sh $^
+
+# Instructions and system calls of the hot paths, against budgets: counts, which no load changes.
+# make check-shape ROWS="pipe mutex": those rows only.
+.PHONY: check-shape
+check-shape: $(BUILD)/libheddle.so bench-programs $(BUILD)/release/tests/bench/core_bench
+	@$(BUILD)/bench/shape $(BUILD) tests/bench/budgets.def $(ROWS)
 
 # heddle ab on real processes, for a quiet machine; some minutes, and no part of check.
 .PHONY: check-ab
@@ -235,7 +241,8 @@ bats-together: all $(PLANTED)
 
 # All that the tests need, for make -j.
 .PHONY: tests
-tests: all $(CORE_TESTS) $(CONFORMANCE) $(PLANTED) $(addprefix $(BUILD)/command/,hostile_test ab_test) $(BUILD)/release/tests/bench/core_bench
+tests: all $(CORE_TESTS) $(CONFORMANCE) $(PLANTED) $(addprefix $(BUILD)/command/,hostile_test ab_test) \
+	$(BUILD)/release/tests/bench/core_bench bench-programs
 
 .PHONY: model
 model:
@@ -261,6 +268,12 @@ $(BENCH): $(BUILD)/bench/%: tests/bench/%.c tests/bench/bench.c tests/bench/benc
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -g -O2 $(WARN) -D_GNU_SOURCE -o $@ $< tests/bench/bench.c -pthread
 
+# What shape.c counts, it counts in these.
+$(BENCH): tests/bench/shape.h
+$(BUILD)/bench/shape: tests/bench/shape.c tests/bench/shape.h
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -g -O2 $(WARN) -D_GNU_SOURCE -o $@ $<
+
 # A peer, where there is a compiler for it.
 $(BUILD)/bench/echo_go: tests/bench/echo.go
 	@mkdir -p $(@D)
@@ -270,7 +283,7 @@ $(BUILD)/bench/echo_go: tests/bench/echo.go
 .PHONY: bench bench-programs bench-core bench-cost
 bench-cost: tools all $(BUILD)/notrace/libheddle.so bench-programs
 	@PAIRS=$(PAIRS) python3 tests/bench/cost.py $(BUILD) $(WORDS)
-bench-programs: $(BENCH)
+bench-programs: $(BENCH) $(BUILD)/bench/shape
 bench: tools $(BUILD)/libheddle.so bench-programs $(if $(shell command -v go),$(BUILD)/bench/echo_go)
 	@RUNS=$(RUNS) python3 tests/bench/run.py $(BUILD) $(ROWS)
 bench-core: $(BUILD)/release/tests/bench/core_bench

@@ -68,3 +68,29 @@ assert b["rows"][0]["P=2"]["runs"] == [200.0, 500.0, 800.0]' "$work/bench.json"
 	[ "$status" -eq 1 ]
 	[[ $output == *"nothing is called tracks"* ]]
 }
+
+# shape TABLE: what the hot paths take, against these budgets.
+shape() {
+	make -s -C "$top" bench-programs "$top/build/libheddle.so" "$top/build/release/tests/bench/core_bench" BUILD="$top/build"
+	printf '%s\n' "$@" >"$work/table"
+	run "$top/build/bench/shape" "$top/build" "$work/table"
+}
+
+@test "a broken budget fails: its row, what was counted, the budget; of instructions or of system calls" {
+	shape '# a comment' 'locks mutex-threaded 20 0' 'pipes read-zero 1000 0' 'core_bench free 100 0'
+	[[ $output != *skipped* ]] || skip "no ptrace here"
+	[ "$status" -eq 1 ]
+	[[ $output =~ "not ok locks mutex-threaded: "[0-9.]+" instructions and 0.00 system calls an operation; the budget of ".*" is 20 and 0.00" ]]
+	[[ $output =~ "not ok pipes read-zero: "[0-9.]+" instructions and 1.00 system calls".*"1.00 of call 0" ]]
+	[[ $output == *"shape: 2 passed, 2 failed"* ]] # the other is what it knows of itself
+}
+
+@test "what has no marks, ends badly or is no row fails" {
+	shape 'locks no-such-row 20 0' 'core_bench no-such-row 20 0' 'nobody pipe 20 0' 'pipes pipe many 0'
+	[[ $output != *skipped* ]] || skip "no ptrace here"
+	[ "$status" -eq 1 ]
+	[[ $output == *"not ok locks no-such-row: it did not end well"* ]]
+	[[ $output == *"not ok nobody pipe: it did not end well"* ]]
+	[[ $output == *"not ok $work/table: no row: pipes pipe many 0"* ]]
+	[[ $output == *"shape: 1 passed, 4 failed"* ]]
+}
