@@ -263,7 +263,7 @@ soak: $(call tests_of,debug) $(call tests_of,release) $(CONFORMANCE) $(BUILD)/li
 
 # Plain programs, which know nothing of heddle, natively and preloaded.
 # make bench ROWS="mutex pipe" RUNS=9: those rows only, so many runs of each.
-BENCH := $(patsubst %,$(BUILD)/bench/%,threads parked waits locks pipes echo compute process)
+BENCH := $(patsubst %,$(BUILD)/bench/%,threads parked waits locks pipes echo compute process growth)
 $(BENCH): $(BUILD)/bench/%: tests/bench/%.c tests/bench/bench.c tests/bench/bench.h
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -g -O2 $(WARN) -D_GNU_SOURCE -o $@ $< tests/bench/bench.c -pthread
@@ -275,16 +275,21 @@ $(BUILD)/bench/shape: tests/bench/shape.c tests/bench/shape.h
 	$(Q)$(CC) -std=gnu11 -g -O2 $(WARN) -D_GNU_SOURCE -o $@ $<
 
 # A peer, where there is a compiler for it.
-$(BUILD)/bench/echo_go: tests/bench/echo.go
+# GO=/where/it/is/bin/go: another one than that of the PATH.
+GO ?= $(shell command -v go)
+PEERS := $(if $(GO),$(addprefix $(BUILD)/bench/,peer echo_go))
+$(BUILD)/bench/peer: tests/bench/go/peer.go
+$(BUILD)/bench/echo_go: tests/bench/go/echo.go
+$(PEERS):
 	@mkdir -p $(@D)
-	$(Q)GO111MODULE=off GOCACHE=$(abspath $(BUILD))/gocache go build -o $@ $<
+	$(Q)GO111MODULE=off GOTOOLCHAIN=local GOCACHE=$(abspath $(BUILD))/gocache $(GO) build -o $@ $<
 
 # What counters, a trace and an attached top cost; PAIRS=20 WORDS="trace yield-2".
 .PHONY: bench bench-programs bench-core bench-cost
 bench-cost: tools all $(BUILD)/notrace/libheddle.so bench-programs
 	@PAIRS=$(PAIRS) python3 tests/bench/cost.py $(BUILD) $(WORDS)
 bench-programs: $(BENCH) $(BUILD)/bench/shape
-bench: tools $(BUILD)/libheddle.so bench-programs $(if $(shell command -v go),$(BUILD)/bench/echo_go)
+bench: tools $(BUILD)/libheddle.so bench-programs $(PEERS)
 	@RUNS=$(RUNS) python3 tests/bench/run.py $(BUILD) $(ROWS)
 bench-core: $(BUILD)/release/tests/bench/core_bench
 	@$(BUILD)/release/tests/bench/core_bench

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 /* A trial of ENOUGH ns says how many operations make a measurement of AIM. */
-enum { ENOUGH = 10 * 1000000, AIM = 200 * 1000000, TEAM_MAX = 1024 };
+enum { ENOUGH = 10 * 1000000, AIM = 200 * 1000000 };
 
 uint64_t bench_now(void)
 {
@@ -73,7 +73,7 @@ static struct {
 	struct {
 		pthread_t thread;
 		uint64_t from, to;
-	} member[TEAM_MAX];
+	} * member;
 } team;
 
 static void *team_member(void *arg)
@@ -99,9 +99,10 @@ uint64_t bench_team(unsigned threads, void (*fn)(unsigned i, uint64_t n), uint64
 {
 	uint64_t from = UINT64_MAX, to = 0;
 
-	MUST(threads <= TEAM_MAX);
 	team.fn = fn;
 	team.n = n;
+	team.member = calloc(threads, sizeof(*team.member));
+	MUST(team.member);
 	MUST(pthread_barrier_init(&team.start, NULL, threads) == 0);
 	for (uintptr_t i = 0; i < threads; i++)
 		bench_spawn(&team.member[i].thread, team_member, (void *)i);
@@ -115,10 +116,11 @@ uint64_t bench_team(unsigned threads, void (*fn)(unsigned i, uint64_t n), uint64
 			to = team.member[i].to;
 	}
 	pthread_barrier_destroy(&team.start);
+	free(team.member);
 	return to - from;
 }
 
-static void *nothing(void *arg)
+void *bench_same(void *arg)
 {
 	return arg;
 }
@@ -161,7 +163,7 @@ static void measure(const struct row *r)
 
 	if (r->threaded) {
 		pthread_t t;
-		bench_spawn(&t, nothing, NULL);
+		bench_spawn(&t, bench_same, NULL);
 		MUST(pthread_join(t, NULL) == 0);
 	}
 	if (getenv("BENCH_SHAPE")) {

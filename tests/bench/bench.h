@@ -37,6 +37,9 @@ uint64_t bench_team(unsigned threads, void (*fn)(unsigned i, uint64_t n), uint64
 /* bench_spawn: pthread_create, which must succeed. */
 void bench_spawn(pthread_t *thread, void *(*fn)(void *), void *arg);
 
+/* bench_same: for bench_spawn; returns what it is given. */
+void *bench_same(void *arg);
+
 /* bench_work: a computation of n steps that no compiler shortens. */
 uint64_t bench_work(uint64_t n);
 

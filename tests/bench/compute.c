@@ -4,7 +4,9 @@
 
 #include <pthread.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <time.h>
+#include <unistd.h>
 
 /* All that many threads have to do takes a cpu about 0.4 s. */
 enum { CROWD = 16, CROWD_STEPS = 24000000 };
@@ -129,8 +131,105 @@ static void lateness(int argc, char **argv)
 	bench_figure((double)late[SLEEPS - 1 - SLEEPS / 100] / 1e3, "µs");
 }
 
+/* One computes, one sleeps for 5 ms, both are new each time. */
+enum { MIXED = 60, MIXED_STEPS = 1000000, MIXED_NS = 5000000 };
+
+static void *works_once(void *arg)
+{
+	*(uint64_t *)arg = bench_work(MIXED_STEPS);
+	return arg;
+}
+
+static void *naps_once(void *arg)
+{
+	sleep_ns(MIXED_NS);
+	return arg;
+}
+
+static void mixed(int argc, char **argv)
+{
+	uint64_t t0 = bench_now(), right = bench_work(MIXED_STEPS), found;
+
+	(void)argc;
+	(void)argv;
+	for (int i = 0; i < MIXED; i++) {
+		pthread_t worker, napper;
+		bench_spawn(&worker, works_once, &found);
+		bench_spawn(&napper, naps_once, NULL);
+		MUST(pthread_join(worker, NULL) == 0 && pthread_join(napper, NULL) == 0);
+		MUST(found == right);
+	}
+	bench_figure((double)(bench_now() - t0) / 1e6 / MIXED, "ms");
+}
+
+/* How long a computation takes beside 8 threads that block in stdio again and again, of which
+ * nobody tells the scheduler: each reads lines of a pipe, into which one comes each 5 ms. */
+enum { READERS = 8, BESIDE_STEPS = 150000000 };
+static int feeds[READERS];
+
+static void *reads_lines(void *arg)
+{
+	FILE *f = arg;
+	char line[16];
+	long n = 0;
+
+	while (fgets(line, sizeof(line), f))
+		n++;
+	fclose(f);
+	MUST(n > 0);
+	return NULL;
+}
+
+static void *feeds_all(void *arg)
+{
+	while (!stopped()) {
+		for (int i = 0; i < READERS; i++)
+			MUST(write(feeds[i], "line\n", 5) == 5);
+		sleep_ns(5000000);
+	}
+	return arg;
+}
+
+static void *computes_beside(void *arg)
+{
+	*(uint64_t *)arg = bench_work(BESIDE_STEPS);
+	return arg;
+}
+
+static void unannounced(int argc, char **argv)
+{
+	pthread_t reader[READERS], feeder, worker[2];
+	uint64_t found[2], t0;
+
+	(void)argc;
+	(void)argv;
+	for (int i = 0; i < READERS; i++) {
+		int ends[2];
+		MUST(pipe(ends) == 0);
+		feeds[i] = ends[1];
+		bench_spawn(&reader[i], reads_lines, fdopen(ends[0], "r"));
+	}
+	bench_spawn(&feeder, feeds_all, NULL);
+	t0 = bench_now();
+	for (int i = 0; i < 2; i++)
+		bench_spawn(&worker[i], computes_beside, &found[i]);
+	for (int i = 0; i < 2; i++)
+		MUST(pthread_join(worker[i], NULL) == 0);
+	t0 = bench_now() - t0;
+	__atomic_store_n(&stop, true, __ATOMIC_RELEASE);
+	MUST(pthread_join(feeder, NULL) == 0);
+	for (int i = 0; i < READERS; i++) {
+		MUST(close(feeds[i]) == 0);
+		MUST(pthread_join(reader[i], NULL) == 0);
+	}
+	MUST(found[0] == found[1]);
+	bench_figure((double)t0 / 1e6, "ms");
+}
+
 const struct row bench_rows[] = {
 	{ .name = "crowd-16", .once = crowd },
+	{ .name = "mixed", .once = mixed },
+	{ .name = "unannounced-8", .once = unannounced },
 	{ .name = "fairness-8", .once = fairness },
 	{ .name = "lateness", .once = lateness },
 	{ 0 },

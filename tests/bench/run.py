@@ -1,117 +1,27 @@
 #!/usr/bin/env python3
-"""What plain pthread programs take natively and under heddle: `make bench`.
+"""What plain pthread programs take natively, under heddle, and as the same in Go: `make bench`.
 
-Usage: run.py BUILD [ROW...]   a ROW is a part of the name of rows or of their program
+Usage: run.py BUILD [ROW...]   a ROW is a part of the name of rows or of their program; growth: only that table
        RUNS=n                  so many runs of each instead of five
+       MASSIVETHREADS=FILE     its library for LD_PRELOAD, one more peer
 
-A run is a process. Those of a row take turns: natively, GOMAXPROCS=1, GOMAXPROCS=2, and again.
-The table gives medians; a ratio above 1 says that heddle is better; the spread is the range of
-each three's runs as a part of their median. BUILD/bench.json has every run. A run that fails,
-does not end in time or says anything on stderr fails its row, and the exit status is 1.
+A run is a process. Those of a row take turns: natively, under heddle with GOMAXPROCS 1 and 2, the same in Go
+where there is a compiler for it, and again. The table gives medians; a ratio above 1 says that heddle is better
+than natively, or than the peer with as many Ps; the spread is the range of each one's runs as a part of their
+median. BUILD/bench.json has every run, BUILD/bench.svg draws them. A run that fails, does not end in time or
+says anything on stderr fails its row, and the exit status is 1; but a peer's failure is only told.
 
 python3-minimal has no json and no statistics."""
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import time
 
-CPUS = len(os.sched_getaffinity(0))
-LESS, MORE = "less", "more"  # which is better
-
-
-class Mode:
-    """How a program is run; `name` is its column."""
-
-    def __init__(self, name, procs):
-        self.name = name
-        self.procs = procs
-        self.words = {  # what a row's command may say
-            "cpus": min(procs or 2, CPUS),
-            "parked": "100000" if procs else "10000 or-fewer",
-            "go": "" if procs else "--by {build}/bench/echo_go",
-        }
-
-    def settings(self, build):
-        if not self.procs:
-            return []
-        return [f"LD_PRELOAD={build}/libheddle.so", f"GOMAXPROCS={self.procs}"]
-
-
-MODES = [Mode("native", 0), Mode("P=1", 1), Mode("P=2", 2)]
-
-
-class Row:
-    """A command, and the figures that it prints in this order: names and which is better."""
-
-    def __init__(self, command, *names, better=(LESS,), procs=(1, 2), spawner=False, seconds=20,
-                 needs=None):
-        self.command = command
-        self.names = names or (command.split()[1],)
-        self.better = better
-        self.procs = procs  # where it means something
-        self.spawner = spawner  # native itself; hands the settings on to what it starts
-        self.seconds = seconds  # how long a run may take
-        self.needs = needs  # a program without which there is no such row
-
-    def chosen(self, words):
-        return not words or any(
-            w in n for w in words for n in (self.command.split()[0], *self.names)
-        )
-
-    def modes(self):
-        return [m for m in MODES if not m.procs or m.procs in self.procs]
-
-
-def echo_row(name, command, **more):
-    names = (f"{name}-{figure}" for figure in ("rate", "cpu", "p99", "threads"))
-    return Row(command, *names, better=(MORE, LESS, LESS, LESS), spawner=True, **more)
-
-
-ROWS = [
-    Row("threads create-join"),
-    Row("threads create-join-1000"),
-    Row("parked create 10000", "create-parked-10000"),
-    Row("threads yield-2"),
-    Row("threads yield-100"),
-    Row("waits pingpong-cond"),
-    Row("waits pingpong-sem"),
-    Row("waits barrier-64 {cpus}"),
-    Row("waits queue-4+4"),
-    Row("locks mutex-alone"),
-    Row("locks mutex-threaded"),
-    Row("locks rdlock-alone"),
-    Row("locks rdlock-threaded"),
-    Row("locks wrlock-alone"),
-    Row("locks wrlock-threaded"),
-    Row("locks sem-alone"),
-    Row("locks sem-threaded"),
-    Row("locks self-alone"),
-    Row("locks self-threaded"),
-    Row("locks getspecific-alone"),
-    Row("locks getspecific-threaded"),
-    Row("locks mutex-2"),
-    Row("locks mutex-64"),
-    Row("locks mutex-1000"),
-    Row("locks rwlock-64"),
-    Row("pipes pipe"),
-    Row("pipes socketpair"),
-    Row("pipes read-zero"),
-    echo_row("echo-1000", "echo against 1000"),
-    echo_row("echo-8000", "echo against 8000"),
-    # There the column of the native figures is Go's, with a P for each cpu.
-    echo_row("echo-1000-go", "echo against 1000 {go}", needs="go"),
-    echo_row("echo-8000-go", "echo against 8000 {go}", needs="go"),
-    Row("compute crowd-16", procs=(2,)),
-    Row("compute fairness-8", better=(MORE,)),
-    Row("compute lateness", "lateness-median", "lateness-p99", better=(LESS, LESS)),
-    Row("parked memory {parked}", "memory-parked", seconds=60),
-    Row("process true", spawner=True),
-    Row("process xz", spawner=True),
-]
+import chart
+from rows import CPUS, LESS, NATIVE_MOST, PROCS, ROWS, SUBJECTS, THREADS, Mode, Row, modes
 
 
 class Failed(Exception):
@@ -124,17 +34,23 @@ class Bench:
         self.shown = build
         self.runs = runs
         self.failures = 0
-        self.slower = []
-        self.results = []
+        self.slower = {"native": [], "Go": [], "MassiveThreads": []}
+        self.results, self.growth = [], []
+        self.modes = modes(self.build)
+        self.line = "{:<21} {:>7} {:>9}" + " {:>9} {:>7}" * (len(self.modes) - 1) + "  {}"
         self.env = {k: v for k, v in os.environ.items() if k not in ("HEDDLE", "LD_PRELOAD")}
         self.env.pop("GOMAXPROCS", None)
 
     def command(self, row, mode, build):
         """Its settings and its words: those that run it, or that a reader types to repeat it."""
-        words = row.command.format(**mode.words).format(build=build).split()
-        words[0] = f"{build}/bench/{words[0]}"
+        words = row.command.format(**mode.words).split()
         settings = mode.settings(build)
-        return ([], words + settings) if row.spawner else (settings, words)
+        if row.spawner:
+            by = ["--by", f"{build}/bench/echo_go"] if mode.kind == "go" else []
+            return [], [f"{build}/bench/{words[0]}", *words[1:], *by, *settings]
+        if mode.kind == "go":
+            return settings, [f"{build}/bench/peer", *words]
+        return settings, [f"{build}/bench/{words[0]}", *words[1:]]
 
     def run(self, row, mode):
         """One run: its figures, each a value and a unit."""
@@ -168,13 +84,13 @@ class Bench:
             raise Failed(f"prints {out.decode()!r}")
         return [(float(v), unit) for v, unit in figures]
 
-    def measure(self, row):
-        """All runs of a row: its lines of the table."""
-        values = {m.name: [] for m in row.modes()}
+    def all_runs(self, row, ways):
+        """Every way's runs, taking turns: the figures of each by the way's name, units, and who failed with what."""
+        values = {m.name: [] for m in ways}
         failed = {}
         units = None
         for _ in range(self.runs):
-            for mode in row.modes():
+            for mode in ways:
                 if mode.name in failed:
                     continue
                 try:
@@ -183,12 +99,22 @@ class Bench:
                     units = [u for _, u in figures]
                 except Failed as e:
                     failed[mode.name] = str(e)
+        return values, units or ["?"] * len(row.names), failed
+
+    def measure(self, row):
+        """All runs of a row: its lines of the table."""
+        ways = [m for m in self.modes if row.runs_in(m)]
+        values, units, failed = self.all_runs(row, ways)
         for i, name in enumerate(row.names):
-            self.report(row, i, (units or ["?"] * len(row.names))[i], values, failed, name)
-        for mode in row.modes():
+            self.report(row, i, units[i], values, failed, name)
+        self.tell(row, ways, failed)
+
+    def tell(self, row, ways, failed):
+        for mode in ways:
             if mode.name in failed:
-                self.failures += 1
-                print(f"  FAILED {mode.name}: {failed[mode.name]}")
+                peer = mode.kind in ("go", "myth")
+                self.failures += not peer
+                print(f"  {'fails' if peer else 'FAILED'} {mode.name}: {failed[mode.name]}")
                 print(f"    repeat: {' '.join(sum(self.command(row, mode, self.shown), []))}")
         sys.stdout.flush()
 
@@ -197,49 +123,96 @@ class Bench:
         better = row.better[i]
         result = {"row": name, "program": row.command, "unit": unit, "better": better}
         cells, spreads = [], []
-        native = None
-        for mode in MODES:
+        for mode in self.modes:
             runs = [v[i] for v in values.get(mode.name, [])]
             if mode.name in failed or not runs:
-                cells += ["FAILED" if mode.name in failed else "-"] + ["-"] * bool(mode.procs)
+                cells += ["FAILED" if mode.name in failed else "-"] + ["-"] * (mode.kind != "native")
                 spreads.append("-")
                 if mode.name in failed:
                     result[mode.name] = {"failed": failed[mode.name]}
                 continue
-            this = {"median": median(runs), "min": min(runs), "max": max(runs), "runs": runs}
+            this = summary(runs)
             result[mode.name] = this
             cells.append(number(this["median"]))
             spreads.append(percent(this))
-            if not mode.procs:
-                native = this
-                continue
-            ratio = ratio_of(native, this, better)
-            this["ratio"] = ratio
-            cells.append("-" if ratio is None else f"{ratio:.2f}")
-            if ratio is not None and ratio < 1:
-                self.slower.append((name, mode.name, ratio, overlap(native, this)))
+            if mode.kind != "native":
+                cells.append(self.compare(name, mode, this, result, better))
         self.results.append(result)
-        print(LINE.format(name, unit, *cells, "/".join(spreads)))
+        print(self.line.format(name, unit, *cells, "/".join(spreads)))
+
+    def compare(self, name, mode, this, result, better):
+        """heddle with the native runs, a peer with heddle's: the cell of the ratio, above 1 if heddle is better."""
+        if mode.kind == "heddle":
+            other, own, whom = result.get("native"), this, "native"
+        else:
+            other, own, whom = this, result.get(mode.against), {"go": "Go", "myth": "MassiveThreads"}[mode.kind]
+        if not other or not own or "failed" in other or "failed" in own:
+            return "-"
+        ratio = ratio_of(other, own, better)
+        if ratio is None:
+            return "-"
+        this["ratio"] = ratio
+        self.slower[whom].append((name, mode.against or mode.name, ratio, overlap(other, own)))
+        return f"{ratio:.2f}"
+
+    def grow(self):
+        """What an operation costs among more and more threads, then on more and more Ps."""
+        native, _, two = self.modes[:3]
+        go = [m for m in self.modes if m.kind == "go"][1:]
+        line = "{:<14} {:>9}" + " {:>9}" * len(THREADS)
+        print("\nns an operation, by the number of threads")
+        print(line.format("", "", *(f"{n:,}" for n in THREADS)))
+        for subject in SUBJECTS:
+            columns = [self.cells(subject, [m for m in (native, two, *go) if m is not native or n <= NATIVE_MOST], n)
+                       for n in THREADS]
+            for i, mode in enumerate((native, two, *go)):
+                print(line.format("" if i else subject, mode.name, *(c.get(mode.name, "-") for c in columns)))
+        line = "{:<14} {:>9}" + " {:>9}" * len(PROCS)
+        print(f"\nns an operation of 1,000 threads, by GOMAXPROCS, on {CPUS} cpus")
+        print(line.format("", "", *PROCS))
+        for subject in SUBJECTS:
+            for kind in ("heddle", "go")[:1 + len(go)]:
+                ways = [Mode(f"{kind} {p}", kind, p) for p in PROCS]
+                cells = self.cells(subject, ways, 1000)
+                print(line.format("" if kind == "go" else subject, kind, *(cells.get(m.name, "-") for m in ways)))
+
+    def cells(self, subject, ways, n):
+        row = Row(f"growth {subject} {n}", f"{subject}@{n}", seconds=120)
+        values, unit, failed = self.all_runs(row, ways)
+        self.tell(row, ways, failed)
+        found = {name: summary([v[0] for v in runs]) for name, runs in values.items() if runs and name not in failed}
+        self.growth.append({"subject": subject, "threads": n, "unit": unit[0], **found})
+        return {name: number(this["median"]) for name, this in found.items()}
 
     def close(self, seconds):
-        for overlaps, title in (
-            (False, "slower than native:"),
-            (True, "slower in the median, but the ranges of the runs overlap:"),
-        ):
-            rows = {}
-            for name, mode, ratio, o in self.slower:
-                if o == overlaps:
-                    rows.setdefault(name, []).append(f"{mode} {ratio:.2f}")
-            if rows:
-                print(f"\n{title}")
-            for name, ratios in rows.items():
-                print(f"  {name:<21} {'  '.join(ratios)}")
+        for whom, all_ratios in self.slower.items():
+            for overlaps, title in (
+                (False, f"slower than {whom}:"),
+                (True, f"slower than {whom} in the median, but the ranges of the runs overlap:"),
+            ):
+                rows = {}
+                for name, mode, ratio, o in all_ratios:
+                    if o == overlaps and ratio < 1:
+                        rows.setdefault(name, []).append(f"{mode} {ratio:.2f}")
+                if rows:
+                    print(f"\n{title}")
+                for name, ratios in rows.items():
+                    print(f"  {name:<21} {'  '.join(ratios)}")
+        print()
+        for whom, all_ratios in self.slower.items():
+            for procs in ("P=1", "P=2"):
+                ratios = [r for _, m, r, _ in all_ratios if m == procs]
+                if ratios:
+                    print(f"{procs}: not slower than {whom} in {sum(r >= 1 for r in ratios)} of {len(ratios)} figures")
         path = f"{self.build}/bench.json"
+        about = {**machine(), "date": time.strftime("%Y-%m-%d"), "runs": self.runs}
         with open(path, "w", encoding="utf-8") as f:
-            f.write(json({**machine(), "runs": self.runs, "rows": self.results}) + "\n")
+            f.write(json({**about, "rows": self.results, "growth": self.growth}) + "\n")
+        with open(f"{self.build}/bench.svg", "w", encoding="utf-8") as f:
+            f.write(chart.draw(about, self.results, self.growth))
         print(
-            f"\nbench: {len(self.results)} rows in {seconds:.0f} s, {self.failures} failed; "
-            f"every run is in {self.shown}/bench.json"
+            f"bench: {len(self.results)} rows in {seconds:.0f} s, {self.failures} failed; "
+            f"every run is in {self.shown}/bench.json, a picture in {self.shown}/bench.svg"
         )
 
 
@@ -256,12 +229,13 @@ def text_of(err):
     return err.decode(errors="replace").strip().replace("\n", "; ")
 
 
-LINE = "{:<21} {:>7} {:>9} {:>9} {:>7} {:>9} {:>7}  {}"
-
-
 def median(values):
     v = sorted(values)
     return (v[(len(v) - 1) // 2] + v[len(v) // 2]) / 2
+
+
+def summary(runs):
+    return {"median": median(runs), "min": min(runs), "max": max(runs), "runs": runs}
 
 
 def number(v):
@@ -318,9 +292,9 @@ def main():
         sys.exit(__doc__)
     words = sys.argv[2:]
     for w in words:
-        if not any(r.chosen([w]) for r in ROWS):
+        if w != "growth" and not any(r.chosen([w]) for r in ROWS):
             sys.exit(f"no row or program is called {w}; there are:\n  "
-                     + " ".join(n for r in ROWS for n in r.names))
+                     + " ".join(n for r in ROWS for n in r.names) + " growth")
     runs = os.environ.get("RUNS") or "5"
     if not runs.isdigit() or int(runs) < 1:
         sys.exit(f"RUNS={runs} is no number of runs")
@@ -328,11 +302,15 @@ def main():
     about = machine()
     print(f"{about['cpus']} cpus ({about['model']}), Linux {about['kernel']}; "
           f"medians of {runs} run{'s' * (runs != '1')}; a ratio above 1: heddle is better\n")
-    print(LINE.format("row", "unit", "native", "P=1", "ratio", "P=2", "ratio", "spread %"))
+    titles = [t for m in bench.modes[1:] for t in (m.name, "ratio")]
     start = time.monotonic()
-    for row in ROWS:
-        if row.chosen(words) and (not row.needs or shutil.which(row.needs)):
-            bench.measure(row)
+    chosen = [r for r in ROWS if r.chosen(words)] if words != ["growth"] else []
+    if chosen:
+        print(bench.line.format("row", "unit", "native", *titles, "spread %"))
+    for row in chosen:
+        bench.measure(row)
+    if not words or "growth" in words:
+        bench.grow()
     bench.close(time.monotonic() - start)
     sys.exit(1 if bench.failures else 0)
 

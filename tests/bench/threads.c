@@ -3,12 +3,8 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <stddef.h>
-
-static void *same(void *arg)
-{
-	return arg;
-}
 
 static uint64_t create_join(uint64_t n)
 {
@@ -17,7 +13,7 @@ static uint64_t create_join(uint64_t n)
 	for (uintptr_t i = 0; i < n; i++) {
 		pthread_t t;
 		void *result;
-		bench_spawn(&t, same, (void *)i);
+		bench_spawn(&t, bench_same, (void *)i);
 		MUST(pthread_join(t, &result) == 0 && result == (void *)i);
 	}
 	return bench_now() - t0;
@@ -32,7 +28,7 @@ static uint64_t create_join_batch(uint64_t n)
 
 	for (uint64_t done = 0; done < n; done += BATCH) {
 		for (uintptr_t i = 0; i < BATCH; i++)
-			bench_spawn(&t[i], same, (void *)i);
+			bench_spawn(&t[i], bench_same, (void *)i);
 		for (uintptr_t i = 0; i < BATCH; i++) {
 			void *result;
 			MUST(pthread_join(t[i], &result) == 0 && result == (void *)i);
@@ -58,10 +54,39 @@ static uint64_t yield_100(uint64_t n)
 	return bench_team(100, yielder, n / 100);
 }
 
+/* Two make one thread after the other, which the other cpu has to steal if it is to run at once,
+ * and wait for its word. */
+static void *says_so(void *arg)
+{
+	MUST(sem_post(arg) == 0);
+	return arg;
+}
+
+static void stealer(unsigned i, uint64_t n)
+{
+	sem_t said;
+
+	(void)i;
+	MUST(sem_init(&said, 0, 0) == 0);
+	while (n-- > 0) {
+		pthread_t t;
+		bench_spawn(&t, says_so, &said);
+		MUST(sem_wait(&said) == 0);
+		MUST(pthread_join(t, NULL) == 0);
+	}
+	sem_destroy(&said);
+}
+
+static uint64_t steal(uint64_t n)
+{
+	return bench_team(2, stealer, n / 2);
+}
+
 const struct row bench_rows[] = {
 	{ .name = "create-join", .timed = create_join },
 	{ .name = "create-join-1000", .timed = create_join_batch, .multiple = BATCH },
 	{ .name = "yield-2", .timed = yield_2, .multiple = 2 },
 	{ .name = "yield-100", .timed = yield_100, .multiple = 100 },
+	{ .name = "steal", .timed = steal, .multiple = 2 },
 	{ 0 },
 };

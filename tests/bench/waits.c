@@ -33,6 +33,31 @@ static uint64_t pingpong_cond(uint64_t n)
 	return ns;
 }
 
+/* Both at one condition variable. */
+static pthread_cond_t either = PTHREAD_COND_INITIALIZER;
+
+static void broadcast_player(unsigned me, uint64_t n)
+{
+	pthread_mutex_lock(&lock);
+	for (uint64_t i = 0; i < n; i++) {
+		while (turns % 2 != me)
+			pthread_cond_wait(&either, &lock);
+		turns++;
+		pthread_cond_broadcast(&either);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+static uint64_t pingpong_broadcast(uint64_t n)
+{
+	uint64_t ns;
+
+	turns = 0;
+	ns = bench_team(2, broadcast_player, n);
+	MUST(turns == 2 * n);
+	return ns;
+}
+
 static sem_t sem[2];
 
 static void sem_player(unsigned me, uint64_t n)
@@ -155,6 +180,7 @@ static uint64_t queue_4_4(uint64_t n)
 
 const struct row bench_rows[] = {
 	{ .name = "pingpong-cond", .timed = pingpong_cond },
+	{ .name = "pingpong-broadcast", .timed = pingpong_broadcast },
 	{ .name = "pingpong-sem", .timed = pingpong_sem },
 	{ .name = "barrier-64", .once = barrier_64 },
 	{ .name = "queue-4+4", .timed = queue_4_4, .multiple = SIDE },
