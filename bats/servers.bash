@@ -1,8 +1,14 @@
-# Servers under load: how one is started natively and preloaded, loaded, watched and ended.
+# Servers under load: how one is started natively and preloaded, loaded, watched and ended. What is done with each
+# is in loads/: start and work, which compare below calls, and tests/apps too.
 # The clients are always native. Read common.bash first.
 
 # Of each load, of which there are four: the machine's speed changes, and both shall have the same of it.
 seconds=1
+
+as_root() { [ "$(id -u)" -ne 0 ] || echo "$@"; }
+
+# What is stored in the servers that store.
+value=$(printf '%0200d' 7)
 
 # One program that knows what each answer must be, byte by byte; see load below.
 build_load() {
