@@ -294,6 +294,11 @@ bench: tools $(BUILD)/libheddle.so bench-programs $(PEERS)
 bench-core: $(BUILD)/release/tests/bench/core_bench
 	@$(BUILD)/release/tests/bench/core_bench
 
+# Real programs, natively and under heddle: a table, build/apps.md. make apps ROWS="pigz redis" RUNS=5.
+.PHONY: apps
+apps: apps-tools all
+	@RUNS=$(RUNS) python3 tests/apps/run.py $(BUILD) $(ROWS)
+
 # ---- what is needed, demonstration, installation ----
 
 BUILDS := gcc libc6-dev make libunwind-dev
@@ -306,11 +311,12 @@ SERVERS := memcached redis-server mariadb-server-core mariadb-client-core sysben
 SHELLS := zsh mandoc
 
 # As root installs what is missing; otherwise names the one command that does.
-.PHONY: deps tools needs
+.PHONY: deps tools needs apps-tools
 deps: NEEDED := $(PACKAGES) $(SERVERS) $(SHELLS)
 tools: NEEDED := $(PACKAGES)
 needs: NEEDED := $(BUILDS) python3-minimal
-deps tools needs:
+apps-tools: NEEDED = $(PACKAGES) $(shell bash tests/apps/one.bash --packages $(or $(ROWS),$$(bash tests/apps/one.bash --list | cut -f1)))
+deps tools needs apps-tools:
 	@missing=""; for p in $(NEEDED); do \
 		dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; \
 	done; \
