@@ -315,7 +315,7 @@ SHELLS := zsh mandoc
 deps: NEEDED := $(PACKAGES) $(SERVERS) $(SHELLS)
 tools: NEEDED := $(PACKAGES)
 needs: NEEDED := $(BUILDS) python3-minimal
-apps-tools: NEEDED = $(PACKAGES) $(shell bash tests/apps/one.bash --packages $(or $(ROWS),$$(bash tests/apps/one.bash --list | cut -f1)))
+apps-tools: NEEDED = $(PACKAGES) python3 $(shell bash tests/apps/one.bash --packages $(or $(ROWS),$$(bash tests/apps/one.bash --list | cut -f1)))
 deps tools needs apps-tools:
 	@missing=""; for p in $(NEEDED); do \
 		dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; \

@@ -48,6 +48,30 @@ assert b["rows"][0]["P=2"]["runs"] == [200.0, 500.0, 800.0]' "$work/bench.json"
 	[[ $output == *"FAILED P=1: not at its end after 3 s"* ]]
 }
 
+@test "a peer stands beside: its ratio is heddle's with as many Ps; that it fails is told, and fails nothing" {
+	printf '#!/bin/sh\n[ "$GOMAXPROCS" != 2 ] || exit 4\necho 300 ns\n' >"$work/bench/peer"
+	chmod +x "$work/bench/peer"
+	pretend 'echo $((100 * (1 + ${GOMAXPROCS:-0}))) ns'
+	[ "$status" -eq 0 ]
+	[[ $output =~ read-zero\ +ns\ +100\ +200\ +0\.50\ +300\ +0\.33\ +300\ +1\.50\ +FAILED ]]
+	[[ $output == *"fails Go P=2: exit status 4"* ]]
+	[[ $output == *"P=1: not slower than Go in 1 of 1 figures"* ]]
+	python3 -c '
+import sys, xml.dom.minidom
+bars = xml.dom.minidom.parse(sys.argv[1]).getElementsByTagName("rect")
+assert len(bars) >= 5, len(bars)' "$work/bench.svg"
+}
+
+@test "growth: each subject among more and more threads, and on more and more Ps" {
+	printf '#!/bin/sh\necho $(($2 + ${GOMAXPROCS:-0})) ns\n' >"$work/bench/growth"
+	chmod +x "$work/bench/growth"
+	cp "$heddle" "$work/"
+	run env RUNS=1 python3 "$top/tests/bench/run.py" "$work" growth
+	[ "$status" -eq 0 ]
+	[[ $output =~ ring\ +native\ +1\.00\ +10\.0\ +100\ +1,000\ +10,000\ +- ]]
+	[[ $output =~ ring\ +heddle\ +1,001\ +1,002\ +1,004\ +1,008 ]]
+}
+
 @test "heddle that is not there makes no row" {
 	heddle=/nowhere pretend 'echo 100 ns'
 	[ "$status" -eq 1 ]
