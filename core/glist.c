@@ -46,6 +46,7 @@ struct g *gnew(void)
 	}
 	gp = (struct g *)slab;
 	slab += size;
+	st_rlx(&gp->sigmask, ~(uint64_t)0);
 	unlock(&sched.glock);
 	/* Release: whoever walks allg sees a whole G. */
 	do
@@ -109,8 +110,9 @@ void gfput(struct m *mp, struct g *gp)
 	struct p *pp = ld_rlx(&mp->p);
 	bool kept;
 
+	st_rlx(&gp->sigmask, ~(uint64_t)0);
 	if (gp->lockedm)
-		gp->lockedm->lockedg = NULL;
+		st_rlx(&gp->lockedm->lockedg, NULL);
 	gp->lockedm = NULL;
 	gp->lockedcount = 0;
 	if (gp->adopted) {

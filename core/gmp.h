@@ -160,7 +160,7 @@ struct m {
 	struct p *nextp; /* given by startm before the wake-up */
 	struct p *oldp; /* held before the last hand-off */
 	struct g *pendingg; /* taken off a queue, to be run by the g0 loop */
-	struct g *lockedg;
+	ATOMIC(struct g *) lockedg; /* written by this M, or by who holds its G */
 	bool spoilt; /* its kernel thread ends with lockedg */
 	bool published; /* in sched.allm */
 	bool leader; /* the process's first kernel thread, or whatever called core_init */

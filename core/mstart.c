@@ -268,7 +268,7 @@ void lockosthread(void)
 
 	gp->lockedcount++;
 	gp->lockedm = mp;
-	mp->lockedg = gp;
+	st_rlx(&mp->lockedg, gp);
 	unpin(gp);
 }
 
@@ -280,7 +280,7 @@ void lockosthread_sig(void)
 	/* Only this kernel thread looks at these, and it is here. */
 	gp->lockedcount++;
 	gp->lockedm = mp;
-	mp->lockedg = gp;
+	st_rlx(&mp->lockedg, gp);
 }
 
 /* A new M for gp, which is wired to mp; it waits for a P to run gp with. */
@@ -295,15 +295,15 @@ static int wire_anew(struct m *mp, struct g *gp)
 	sched.mcount++;
 	unlock(&sched.lock);
 	to->spoilt = true;
-	to->lockedg = gp;
+	st_rlx(&to->lockedg, gp);
 	gp->lockedm = to;
-	mp->lockedg = NULL;
+	st_rlx(&mp->lockedg, NULL);
 	r = newosproc(to);
 	if (r == 0)
 		return 0;
-	mp->lockedg = gp;
+	st_rlx(&mp->lockedg, gp);
 	gp->lockedm = mp;
-	to->lockedg = NULL;
+	st_rlx(&to->lockedg, NULL);
 	mfree(to);
 	lock(&sched.lock);
 	sched.mcount--;
@@ -355,7 +355,7 @@ void unlockosthread(void)
 
 	if (gp->lockedcount > 0 && --gp->lockedcount == 0) {
 		gp->lockedm = NULL;
-		mp->lockedg = NULL;
+		st_rlx(&mp->lockedg, NULL);
 	}
 	unpin(gp);
 }

@@ -382,8 +382,8 @@ bool mthread_ends(void)
 void mthread_end(struct m *mp)
 {
 	/* No handler may find it. */
-	st_rlx(&mp->sigmask, ~(uint64_t)0);
 	os_sigmask(~(uint64_t)0);
+	st_rel(&mp->sigmask, ~(uint64_t)0);
 	/* The process's first stays as long as the process; but serves nobody. */
 	while (mp->leader)
 		futexsleep(&mp->park.key, ld_rlx(&mp->park.key), -1);

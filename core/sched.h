@@ -273,17 +273,22 @@ void sigopen_look(uint64_t now);
 void sigopen_deep(void);
 void sigopen_awake(void);
 
-/* What mp lets in that no M without a G may. */
-static inline uint64_t idle_excess(struct m *mp)
+/* 32 and 33. */
+#define SIGS_OF_OURS ((uint64_t)3 << 31)
+
+/* Is there perhaps something that mp lets in and no M without a G may, or blocks that none may? */
+static inline bool idle_wrong(struct m *mp)
 {
-	return ld_sc(&sched.firstmask) & ~ld_rlx(&mp->sigmask);
+	uint64_t mask = ld_rlx(&mp->sigmask);
+
+	return ((ld_sc(&sched.firstmask) & ~mask) | (mask & SIGS_OF_OURS)) != 0;
 }
 
 static inline void idle_begins(struct m *mp)
 {
 	if (unlikely(ld_rlx(&sched.nobarrier)))
 		or_sc(&mp->sigmask, 0); /* a fence: see shut_idle */
-	if (unlikely(idle_excess(mp) != 0))
+	if (unlikely(idle_wrong(mp)))
 		idle_shut(mp);
 }
 

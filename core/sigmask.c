@@ -130,6 +130,7 @@ void core_sigend(void *uc, uint64_t mask, bool call)
 	if (call)
 		entersyscall();
 	mp = ld_rlx(&gp->m);
+	st_rlx(&mp->sigmask, ~(uint64_t)0);
 	gmask_set(gp, mask);
 	st_rlx(&mp->sigmask, arch_sigmaskof(uc));
 	preempt_rebind(mp, uc);

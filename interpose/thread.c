@@ -155,6 +155,7 @@ static void reap_some(void)
 /* On the ending thread, after the program's last code on it. */
 static void __attribute__((noreturn)) thread_finish(struct thread *t)
 {
+	static const uint64_t none_let_in = ~(uint64_t)0;
 	uint32_t before;
 
 	robust_end(t);
@@ -165,6 +166,8 @@ static void __attribute__((noreturn)) thread_finish(struct thread *t)
 	if (t->main) {
 		/* Its stack holds main's arguments; it stays for ever. */
 		or_sc(&t->life, FINISHED);
+		gsigprocmask(SIG_SETMASK, &none_let_in, NULL);
+		signals_end(t);
 		futex_wake(&t->life, FUTEX_ANY, (uint32_t)FUTEX_ANY, 0);
 		for (;;)
 			gopark(NULL, NULL, 0);

@@ -4,6 +4,7 @@
 
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <ucontext.h>
 
 enum { OTHERS = 12 };
 
@@ -156,6 +157,88 @@ static void *lets_in_and_ends(void *arg)
 	mask_SIGUSR1(SIG_UNBLOCK);
 	usleep(300);
 	return arg;
+}
+
+static void *looks_when_the_first_has_ended(void *arg)
+{
+	EXPECT_EQ(pthread_join(*(pthread_t *)arg, NULL), 0);
+	usleep(20000);
+	expect_it_stays_pending();
+	_exit(7);
+}
+
+TEST(it_stays_pending_when_the_first_thread_alone_let_it_in_and_has_ended)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		pthread_t first = pthread_self(), t;
+		mask_SIGUSR1(SIG_BLOCK);
+		EXPECT_EQ(pthread_create(&t, NULL, looks_when_the_first_has_ended, &first), 0);
+		mask_SIGUSR1(SIG_UNBLOCK);
+		pthread_exit(NULL);
+	}
+	EXPECT_EQ(WEXITSTATUS(status_of(pid)), 7);
+}
+
+static void *is_idle(void *arg)
+{
+	for (;;)
+		pause();
+	return arg;
+}
+
+static void blocks_in_its_frame(int sig, siginfo_t *info, void *context)
+{
+	ucontext_t *uc = context;
+
+	(void)info;
+	sigaddset(&uc->uc_sigmask, SIGUSR1);
+	tick(&handled);
+	(void)sig;
+}
+
+TEST(a_handler_may_have_its_thread_block_it)
+{
+	struct sigaction act = { .sa_sigaction = blocks_in_its_frame, .sa_flags = SA_SIGINFO };
+	pthread_t t;
+
+	EXPECT_EQ(pthread_create(&t, NULL, is_idle, NULL), 0);
+	EXPECT_EQ(sigaction(SIGUSR2, &act, NULL), 0);
+	for (int i = 1; i <= 20; i++) {
+		usleep(300);
+		EXPECT_EQ(pthread_kill(pthread_self(), SIGUSR2), 0);
+		EXPECT_EQ(handled.n, i);
+		mask_SIGUSR1(SIG_UNBLOCK);
+	}
+}
+
+/* A thread gives signals a handler while the first blocks them. */
+static void *handles_and_lets_be(void *arg)
+{
+	while (!counted) {
+		signal(SIGUSR1, handles);
+		sched_yield();
+		signal(SIGUSR1, SIG_DFL);
+		sched_yield();
+	}
+	return arg;
+}
+
+TEST(the_first_thread_blocks_it_while_it_comes_to_be_handled)
+{
+	pthread_t t[3];
+
+	for (int i = 0; i < 3; i++)
+		EXPECT_EQ(pthread_create(&t[i], NULL, handles_and_lets_be, NULL), 0);
+	for (int i = 0; i < 500; i++) {
+		mask_SIGUSR1(SIG_BLOCK);
+		sched_yield();
+		mask_SIGUSR1(SIG_UNBLOCK);
+	}
+	counted = 1;
+	for (int i = 0; i < 3; i++)
+		EXPECT_EQ(pthread_join(t[i], NULL), 0);
 }
 
 TEST(it_stays_pending_when_the_last_that_let_it_in_has_ended)
