@@ -185,7 +185,8 @@ struct m {
 	ATOMIC(int32_t) sending; /* how many are at sending it signal 32 */
 	ATOMIC(bool) becoming; /* its G becomes another program: none is sent */
 	ATOMIC(bool) called; /* one was sent to call its G out; cleared by gescaped */
-	ATOMIC(uint32_t) calledtick; /* sysmon's: syscalltick of the call it was for, plus one */
+	uint32_t calledtick; /* sysmon's: syscalltick of the call it was for, plus one */
+	uint32_t pursuedtick; /* the same of the last look */
 	ATOMIC(bool) preemptmissed; /* signal 32 found the M in the core; unpin sees to it */
 	struct sigsave *spareframe; /* where the next preempted G will be kept */
 	void *sigstack;

@@ -45,15 +45,19 @@ static bool check_pursued(int *called)
 	for (struct m *mp = ld_acq(&sched.allm); mp; mp = mp->alllink) {
 		struct g *gp = ld_acq(&mp->curg);
 		int32_t tid = ld_rlx(&mp->tid);
+		uint32_t tick = ld_rlx(&mp->syscalltick) + 1;
 		if (!gp || !ld_sc(&gp->pursued))
 			continue;
-		if (!os_threadasleep(tid)) {
+		/* Most calls are short. */
+		if (mp->pursuedtick != tick) {
+			mp->pursuedtick = tick;
+			any = true;
+		} else if (!os_threadasleep(tid)) {
 			any = true;
 		} else if (pursues(gp, os_threadpc(tid))) {
-			uint32_t tick = ld_rlx(&mp->syscalltick) + 1;
 			any = true;
-			*called += ld_rlx(&mp->calledtick) != tick;
-			st_rlx(&mp->calledtick, tick);
+			*called += mp->calledtick != tick;
+			mp->calledtick = tick;
 			preempt_callout(mp, gp);
 		}
 	}
