@@ -391,6 +391,43 @@ TEST(it_keeps_a_socket_that_is_closed)
 	}
 }
 
+/* Not even if it was made while the call alone had the socket. */
+TEST(a_child_does_not_keep_it)
+{
+	int p[2], kept, s;
+	pthread_t t;
+	pid_t pid;
+	char c;
+
+	begins();
+	EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, p), 0);
+	kept = dup(fd);
+	t = waits(true);
+	EXPECT_EQ(close(fd), 0);
+	s = fd;
+	fd = kept;
+	pid = fork();
+	if (pid == 0) {
+		close(kept);
+		close(listener);
+		close(stuffing);
+		close(p[1]);
+		_exit(write(p[0], "x", 1) != 1 || read(p[0], &c, 1) != 0 ||
+		      fcntl(s, F_GETFD) != -1);
+	}
+	EXPECT_EQ(close(p[0]), 0);
+	EXPECT_EQ(read(p[1], &c, 1), 1);
+	s = answer(fd);
+	EXPECT_EQ(result_of(t), 0);
+	EXPECT_EQ(close(fd), 0);
+	fd = -1;
+	EXPECT_EQ(recv(s, &c, 1, 0), 0);
+	EXPECT_EQ(close(s), 0);
+	EXPECT_EQ(close(p[1]), 0);
+	EXPECT_EQ(status_of(pid), 0);
+	ends();
+}
+
 /* ---- others at the same socket ---- */
 
 TEST(two_wait_for_one_connection)
