@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "attr.h"
 #include "base.h"
 #include "cpu.h"
 #include "fd.h"
@@ -233,96 +234,6 @@ void thread_main_ended(void)
 
 /* ---- creation ---- */
 
-struct request {
-	void *stack; /* the program's own, else NULL */
-	size_t size, guard;
-	bool detached, explicit;
-	uint64_t mask;
-	int policy, priority;
-	const cpu_set_t *cpus; /* NULL: any */
-};
-
-static ATOMIC(size_t) default_size;
-static ATOMIC(bool) defaults_set;
-
-EXPORT int pthread_setattr_default_np(const pthread_attr_t *attr)
-{
-	bool ours = served();
-	int r = real_table.pthread_setattr_default_np(attr);
-
-	if (ours && r == 0) {
-		st_rlx(&default_size, 0);
-		st_rlx(&defaults_set, true);
-	}
-	return r;
-}
-
-static size_t default_stack(void)
-{
-	pthread_attr_t attr;
-	size_t n = ld_rlx(&default_size);
-
-	if (n != 0)
-		return n;
-	if (pthread_getattr_default_np(&attr) != 0)
-		return 8u << 20;
-	pthread_attr_getstacksize(&attr, &n);
-	pthread_attr_destroy(&attr);
-	st_rlx(&default_size, n);
-	return n;
-}
-
-/* *cpus: room for what req->cpus points to. */
-static void read_attr(const pthread_attr_t *attr, struct request *req, cpu_set_t *cpus)
-{
-	struct thread *self = thread_self();
-	int detach = PTHREAD_CREATE_JOINABLE, inherit = PTHREAD_INHERIT_SCHED;
-	struct sched_param param = { 0 };
-	pthread_attr_t defaults;
-	sigset_t set;
-	void *addr;
-
-	req->policy = self ? self->policy : 0;
-	req->priority = self ? self->priority : 0;
-	req->cpus = self && self->pinned ? &self->cpus : NULL;
-	if (!attr) {
-		if (unlikely(ld_rlx(&defaults_set)) && pthread_getattr_default_np(&defaults) == 0) {
-			read_attr(&defaults, req, cpus);
-			pthread_attr_destroy(&defaults);
-			return;
-		}
-		req->size = default_stack();
-		req->guard = PAGE;
-		return;
-	}
-	pthread_attr_getstack(attr, &addr, &req->size);
-	/* Without an address glibc gives "minus the size". */
-	req->stack = (uintptr_t)addr + req->size == 0 ? NULL : addr;
-	if (req->size == 0) {
-		req->size = default_stack();
-		req->stack = NULL;
-	}
-	pthread_attr_getguardsize(attr, &req->guard);
-	pthread_attr_getdetachstate(attr, &detach);
-	req->detached = detach == PTHREAD_CREATE_DETACHED;
-	if (pthread_attr_getsigmask_np(attr, &set) == 0) {
-		memcpy(&req->mask, &set, sizeof(req->mask));
-		req->mask &= ~UNBLOCKABLE;
-		signals_open(req->mask);
-	}
-	pthread_attr_getinheritsched(attr, &inherit);
-	if (inherit == PTHREAD_EXPLICIT_SCHED) {
-		req->explicit = true;
-		pthread_attr_getschedpolicy(attr, &req->policy);
-		pthread_attr_getschedparam(attr, &param);
-		req->priority = param.sched_priority;
-	}
-	/* Where none was set glibc gives all that could be. */
-	if (pthread_attr_getaffinity_np(attr, sizeof(*cpus), cpus) == 0 &&
-	    CPU_COUNT(cpus) < CPU_SETSIZE)
-		req->cpus = cpus;
-}
-
 static int thread_harvest(const struct request *req, struct thread **out)
 {
 	struct thread *t = record_new();
@@ -399,7 +310,7 @@ static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 	int r;
 
 	reap_some();
-	read_attr(attr, &req, &cpus);
+	attr_read(attr, &req, &cpus);
 	r = thread_new(&req, &t);
 	if (r != 0)
 		return r;
@@ -414,7 +325,7 @@ static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 	t->result = NULL;
 	t->guard = req.guard;
 	/* Of the usual size all is shown that there is, down to the guard. */
-	t->size = !attr && ld_rlx(&defaults_set) ? req.size : 0;
+	t->size = !attr && attr_defaulted() ? req.size : 0;
 	t->explicit = req.explicit;
 	t->nonew = self && self->nonew;
 	t->named = self && self->named;
