@@ -29,6 +29,12 @@ static inline bool choose_policed(void)
 	return __builtin_expect(sched.odd, 0) && ld_rlx(&sched.policy);
 }
 
+/* Are its choices recorded or replayed? Then there is one road to each. */
+static inline bool choose_turned(void)
+{
+	return __builtin_expect(sched.odd, 0) && sched.turned;
+}
+
 /* How long a G runs while others wait, at the least. */
 static inline uint64_t choose_slice(void)
 {

@@ -3,6 +3,7 @@
 #include "asleep.h"
 
 #include "policies/plan.h"
+#include "policies/turns.h"
 #include "procs.h"
 #include "report.h"
 #include "sched.h"
@@ -36,6 +37,7 @@ static void forget_all(struct m *m0, struct m *sysmonm)
 void core_forked(void)
 {
 	forget_sched();
+	turns_forked();
 	futex_forked();
 	glist_forked();
 	netpoll_forked();
@@ -70,7 +72,7 @@ int core_init(const struct core_config *config)
 	sched.name = own.name;
 	points = false;
 	if (own.policy)
-		points = plan_begin(own.policy, own.ownpolicy);
+		points = plan_begin(own.policy, own.ownpolicy, own.turns);
 	sched.sysmonwake = UINT64_MAX;
 	mthread_init(&own);
 	glist_init(own.tls);
@@ -131,6 +133,11 @@ void core_keys(void)
 bool core_points(void)
 {
 	return points;
+}
+
+void core_turnsend(void)
+{
+	turns_over();
 }
 
 bool core_canspin(int i)

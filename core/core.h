@@ -18,6 +18,7 @@ struct g;
 struct heddle_policy;
 struct m;
 struct policyspec;
+struct turnlog;
 struct view_row;
 
 /* What a struct g begins with. */
@@ -30,6 +31,7 @@ struct core_config {
 	uint64_t seed; /* of all random choices; 0: the clock's */
 	const struct policyspec *policy; /* policies/spec.h; or NULL: go */
 	const struct heddle_policy *ownpolicy; /* policy.h, for POLICY_OWN */
+	struct turnlog *turns; /* policies/turns.h, with a policy other than go; or NULL */
 	int32_t maxmcount; /* kernel threads at most; 0: 10000, as Go */
 	int32_t softmcount; /* rather no more than so many, unless nothing else could run; 0: any */
 	bool preempt; /* stop Gs that run over their slice, by signal 32 */
@@ -216,6 +218,9 @@ void goyield(void);
  */
 bool core_points(void);
 void core_point(void);
+
+/* core_turnsend: the process is about to end by itself: of a replay, the last look. */
+void core_turnsend(void);
 
 /* goexit: ends the running G. */
 void goexit(void) __attribute__((noreturn));

@@ -1,4 +1,5 @@
 /* The global run queue: a list under sched.lock, with its length readable without. */
+#include "policies/turns.h"
 #include "sched.h"
 
 void globrunqput_locked(struct g *gp)
@@ -84,9 +85,36 @@ static struct g *get_policed_locked(const struct p *pp)
 	return picked ? picked : pop_locked();
 }
 
+/* The one whose turn it is, in the policy's queue or, if it is wired, in the list. */
+static struct g *turn_get_locked(const struct p *pp, uint64_t goid)
+{
+	struct g *gp = plan_take_locked(goid, pp->id), *before = NULL;
+
+	if (gp)
+		return gp;
+	for (gp = sched.runq.head; gp && gp->goid != goid; gp = gp->schedlink)
+		before = gp;
+	if (gp)
+		globrunqremove_locked(gp, before);
+	return gp;
+}
+
+/* By a policy, or as a record has it. */
+static struct g *get_odd_locked(const struct p *pp)
+{
+	uint64_t turn = choose_turned() ? turns_next_locked() : 0;
+	struct g *gp = turn ? turn_get_locked(pp, turn) : NULL;
+
+	if (!turn)
+		gp = choose_policed() ? get_policed_locked(pp) : pop_locked();
+	if (gp && choose_turned())
+		turns_picked_locked(gp);
+	return gp;
+}
+
 struct g *globrunqget_locked(const struct p *pp)
 {
-	return choose_policed() ? get_policed_locked(pp) : pop_locked();
+	return unlikely(sched.odd) ? get_odd_locked(pp) : pop_locked();
 }
 
 struct g *globrunqgetbatch_locked(const struct p *pp, int32_t max, struct g **rest, int32_t *n)
@@ -96,8 +124,8 @@ struct g *globrunqgetbatch_locked(const struct p *pp, int32_t max, struct g **re
 	int32_t share;
 
 	*n = 0;
-	if (choose_policed())
-		return get_policed_locked(pp);
+	if (choose_policed() || choose_turned())
+		return get_odd_locked(pp);
 	share = choose_globalshare(ld_rlx(&sched.runqsize), max);
 	first = pop_locked();
 	if (!first)

@@ -269,6 +269,7 @@ struct sched {
 	bool up; /* schedinit is through */
 	bool odd; /* knobs count, and policy may be set; fixed at the start */
 	ATOMIC(bool) policy; /* what is runnable is in policies/plan.c; cleared under lock, once */
+	bool turned; /* turns are recorded or replayed: policies/turns.h; fixed at the start */
 	bool patient; /* slices are of cpu time, calls give way only asleep; fixed at the start */
 	struct knobs knobs; /* fixed at the start */
 	ATOMIC(bool) nobarrier; /* the kernel refuses membarrier; fixed at the start */

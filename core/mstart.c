@@ -1,6 +1,7 @@
 /* Ms: starting, stopping, handing Ps from one to the other, wiring. Owns sched.midle and
  * the counts of Ms. */
 #include "core.h"
+#include "policies/turns.h"
 #include "poller.h"
 #include "sched.h"
 
@@ -71,6 +72,8 @@ static bool start_locked_locked(struct p *pp)
 		if (!owner || !owner->lockedwait)
 			continue;
 		globrunqremove_locked(gp, before);
+		if (choose_turned())
+			turns_picked_locked(gp);
 		sched.nmidlelocked--;
 		owner->nextp = pp;
 		notewakeup(&owner->park);

@@ -1,6 +1,7 @@
 /* Entering and leaving the core on a G, announced system calls, and winning back a P.
  * All of it is one protocol on the G's status word: HACKING.md, "The claim" (GMP_G1). */
 #include "core.h"
+#include "policies/turns.h"
 #include "sched.h"
 #include "trace.h"
 
@@ -27,15 +28,19 @@ static void claim_wait(struct g *gp, uint32_t status)
 }
 
 /* An idle P for mp, its last one for choice. */
-static bool winidle(struct m *mp)
+static bool winidle(struct m *mp, const struct g *gp)
 {
 	struct p *pp = mp->oldp;
 
 	if (ld_rlx(&sched.npidle) == 0)
 		return false;
 	lock(&sched.lock);
-	if (!pp || !pidletake_locked(pp))
+	if (choose_turned() && !turns_may_locked(gp))
+		pp = NULL;
+	else if (!pp || !pidletake_locked(pp))
 		pp = pidleget_locked();
+	if (pp && choose_turned())
+		turns_picked_locked(gp);
 	unlock(&sched.lock);
 	if (!pp)
 		return false;
@@ -50,7 +55,7 @@ static void winp(struct m *mp, struct g *gp)
 {
 	DCHECK(GMP_M4, ld_rlx(&mp->p) == NULL);
 	st_rlx(&sched.now, nanotime());
-	if (winidle(mp))
+	if (winidle(mp, gp))
 		trace_back(mp, mp->p, gp);
 	else
 		leave(mp, gp, POST_NOP, NULL, NULL);

@@ -4,6 +4,7 @@
  *
  * Owns the soft limit on kernel threads (HEDDLE_MAXTHREADS): where a hand-off would need one more,
  * the P waits with the M that blocks, as long as something else can run. */
+#include "policies/turns.h"
 #include "report.h"
 #include "sched.h"
 #include "trace.h"
@@ -43,6 +44,9 @@ static bool retake(struct p *pp, uint32_t from, uint32_t to)
 	trace_taken(gp, from == GSYSCALL);
 	/* Release: the G, when it finds this, finds its M without a P. */
 	st_rel(&gp->status, to);
+	/* Before anybody has the P. */
+	if (choose_turned())
+		turns_left(gp, TURN_CALL);
 	return true;
 }
 
@@ -221,7 +225,8 @@ static bool check_running(struct p *pp, struct m *mp, struct g *gp, uint64_t now
 	if (first)
 		return spins;
 	/* It may be a creation of a thread, on a machine that is busy. */
-	if (idle && unlikely(sched.patient) && age < PATIENCE_NS)
+	if (idle && unlikely(sched.patient) &&
+	    (age < PATIENCE_NS || (choose_turned() && turns_keeps())))
 		return false;
 	if (idle && (waits || age > choose_slice()) && !spare_blocked(pp) && retakeblocked(pp))
 		return true;
@@ -285,7 +290,7 @@ bool check_offp(void)
 		if (os_threadasleep(ld_rlx(&mp->tid)))
 			continue;
 		lock(&sched.lock);
-		pp = pidleget_locked();
+		pp = choose_turned() ? NULL : pidleget_locked();
 		unlock(&sched.lock);
 		if (!pp) {
 			if (ld_rlx(&sched.npidle) == 0)

@@ -80,9 +80,11 @@ bool steal_backoff(struct p *victim, struct g *next);
  *
  * plan_put_locked: false: gp is not for it, and goes to the global queue's list. plan_get_locked:
  * for that P; NULL: there is none. plan_turn_locked: is it the policy's turn, if both have one?
- * plan_left: gp was left so; by whoever stands there next (enum postkind). */
+ * plan_take_locked: that one, and no other; NULL: it is not there. plan_left: gp was left so; by
+ * whoever stands there next (enum postkind). */
 bool plan_put_locked(struct g *gp);
 struct g *plan_get_locked(int32_t pid);
+struct g *plan_take_locked(uint64_t goid, int32_t pid);
 bool plan_turn_locked(void);
 int32_t plan_queued_locked(void);
 void plan_left(struct g *gp, int kind);

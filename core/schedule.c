@@ -6,6 +6,7 @@
  * finish_switch() on the context that came next: nobody can run a G whose registers are
  * still on a cpu. */
 #include "core.h"
+#include "policies/turns.h"
 #include "san.h"
 #include "sched.h"
 #include "trace.h"
@@ -64,7 +65,7 @@ static void switch_to_g0(struct m *mp, struct g *from)
 static bool choice_is_hard(struct m *mp, struct p *pp)
 {
 	return unlikely(ld_rlx(&sched.gcwaiting) != 0) || mp->lockedg || debuglevel >= 2 ||
-	       ld_rlx(&pp->urgent) != 0 || choose_globalfirst(pp) ||
+	       choose_turned() || ld_rlx(&pp->urgent) != 0 || choose_globalfirst(pp) ||
 	       (ld_rlx(&pp->timers.first) != 0 && arch_cycles() - pp->timerseen > ARCH_CYCLES_20US);
 }
 
@@ -140,9 +141,11 @@ static void post_nop(struct m *mp, struct g *gp)
 	dropg(gp);
 	st_rlx(&gp->status, GRUNNABLE);
 	lock(&sched.lock);
-	pp = pidleget_locked();
+	pp = choose_turned() && !turns_may_locked(gp) ? NULL : pidleget_locked();
 	if (!pp)
 		globrunqput_locked(gp);
+	else if (choose_turned())
+		turns_picked_locked(gp);
 	unlock(&sched.lock);
 	if (pp) {
 		acquirep(mp, pp);
@@ -196,7 +199,7 @@ void finish_switch(struct m *mp)
 		if (fn && !fn(gp, arg)) {
 			st_rlx(&gp->status, GRUNNABLE);
 			/* g0 may have been given one to pass on already (picknext). */
-			if (on_g0(getg()) && !mp->pendingg)
+			if (on_g0(getg()) && !mp->pendingg && !choose_turned())
 				mp->pendingg = gp;
 			else
 				runqput(mp->p, gp, true);
@@ -383,7 +386,7 @@ bool gosched(void)
 
 	count(pp, yields);
 	if (choice_is_hard(mp, pp)) {
-		leave(mp, gp, POST_PREEMPT, NULL, NULL);
+		leave(mp, gp, choose_turned() ? POST_YIELD : POST_PREEMPT, NULL, NULL);
 		unpin(gp);
 		return true;
 	}

@@ -12,7 +12,11 @@ int gosleep(int clock, uint64_t at)
 	struct g *gp = getg();
 	struct m *mp = pin(gp);
 	enum waitresult how = WAIT_TIMEOUT;
-	while (os_clock(clock) < at) {
+	/* Whether the time was over before the call is the machine's to say; a turn is to end here.
+	 */
+	bool must = choose_turned();
+
+	for (; os_clock(clock) < at || must; must = false) {
 		uint64_t when = timer_when(&gp->timer, clock, at);
 		/* Armed before the park, on this M: armed after it, it could meet the next
 		 * sleep of a G that gointerrupt woke in between. Whoever claims the wait in

@@ -1,6 +1,7 @@
 /* Finding a G to run: findrunnable, stealing, spinning. The order of the steps is Go's
  * and each is a promise (facts: L1, L4, I5); "The delicate dance" in HACKING.md tells
  * the last ones as interleavings, tests/model/spin/dance.pml explores them. */
+#include "policies/turns.h"
 #include "poller.h"
 #include "sched.h"
 #include "trace.h"
@@ -183,6 +184,9 @@ static struct g *take_global(struct m *mp, int32_t max)
 		count_by(mp->p, globalgets, (uint64_t)n + 1);
 	if (n > 0)
 		runqputbatch(mp->p, rest, n);
+	/* Of those that could run it is nobody's turn. */
+	if (!gp && choose_turned() && turns_waits())
+		os_yield();
 	return gp;
 }
 

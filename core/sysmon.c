@@ -7,6 +7,7 @@
  * wakes it (plist.c). */
 #include "asleep.h"
 #include "core.h"
+#include "policies/turns.h"
 #include "poller.h"
 #include "report.h"
 #include "sched.h"
@@ -230,6 +231,12 @@ static void start_if_forgotten(void)
 		wakep(NULL);
 }
 
+/* How often it is to come by though all is idle; 0: it need not. */
+static uint64_t comes_by(void)
+{
+	return choose_turned() ? ASLEEP_SOON_NS : asleep_every();
+}
+
 /* Sleeps until there may be something to do. True if it was the deep sleep. */
 static bool sleep_until_due(uint64_t delay, uint64_t idlesince, bool offp, uint32_t pursuits)
 {
@@ -262,8 +269,8 @@ static bool sleep_until_due(uint64_t delay, uint64_t idlesince, bool offp, uint3
 			if (offp && (next == 0 || next > now + OFFP_NS))
 				next = now + OFFP_NS;
 			/* Nor of a kernel thread that is none of ours and has ended. */
-			if (asleep_every() && (next == 0 || next > now + asleep_every()))
-				next = now + asleep_every();
+			if (comes_by() && (next == 0 || next > now + comes_by()))
+				next = now + comes_by();
 			sigopen_deep();
 			if (next == 0)
 				notesleep(&sched.sysmonnote);
@@ -330,6 +337,8 @@ void sysmon(void)
 			own_watch();
 		now = nanotime();
 		sigopen_look(now);
+		if (choose_turned())
+			turns_watch(now);
 		if (slept ||
 		    (unlikely(ld_rlx(&sched.sysmonhurry)) && xchg_acq(&sched.sysmonhurry, false))) {
 			idle = 0;

@@ -213,6 +213,7 @@ static void thread_main(void *arg)
 		wishes_first(t);
 		/* As glibc has it, an int travels as a pointer. */
 		t->result = t->c11fn ? (void *)(intptr_t)t->c11fn(t->arg) : t->fn(t->arg);
+		released();
 	}
 	or_sc(&t->cancel, EXITING);
 	/* Its creator waits for that. */

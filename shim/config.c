@@ -65,6 +65,31 @@ static void set_trace(uint64_t n, const char *text)
 	config.trace = path;
 }
 
+static void set_turns(const char **which, char path[TRACER_PATH], const char *text)
+{
+	struct text t = { .buf = path, .cap = TRACER_PATH, .len = 0 };
+
+	*which = *text ? path : NULL;
+	if (*text)
+		put_path(&t, text);
+}
+
+static void set_record(uint64_t n, const char *text)
+{
+	static char path[TRACER_PATH];
+
+	(void)n;
+	set_turns(&config.record, path, text);
+}
+
+static void set_replay(uint64_t n, const char *text)
+{
+	static char path[TRACER_PATH];
+
+	(void)n;
+	set_turns(&config.replay, path, text);
+}
+
 enum { ONLY_MOST = 256, PATH_MOST = 4096 };
 
 /* The programs that are served, if not all: patterns, with commas between. */

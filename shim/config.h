@@ -17,6 +17,8 @@ struct config {
 	bool off; /* HEDDLE=off */
 	const char *gomaxprocs; /* GOMAXPROCS, as it is written */
 	uint64_t seed; /* HEDDLE_SEED; 0: none */
+	const char *record,
+		*replay; /* HEDDLE_RECORD, HEDDLE_REPLAY, from the root on; NULL: none */
 	const char *policy; /* HEDDLE_POLICY, a file from the root on; NULL: none */
 	uint32_t schedtrace; /* HEDDLE_SCHEDTRACE, ms */
 	bool scheddetail; /* HEDDLE_SCHEDDETAIL */

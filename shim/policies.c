@@ -10,6 +10,7 @@
 #include "os.h"
 #include "policies/spec.h"
 #include "policy.h"
+#include "record.h"
 #include "text.h"
 
 static struct policyspec spec;
@@ -54,6 +55,11 @@ void policies_wanted(struct core_config *to)
 	const char *wrong;
 
 	to->seed = seed = config.seed ? config.seed : os_clock(CLOCK_REALTIME);
+	/* In a replay the policy has nothing to say, but must be one that keeps a queue. */
+	if (config.replay)
+		config.policy = "fifo";
+	else if (config.record && !config.policy)
+		config.policy = "random";
 	if (!config.policy)
 		return;
 	if (!policy_parse(config.policy, &spec, &wrong)) {
@@ -63,8 +69,12 @@ void policies_wanted(struct core_config *to)
 	if (spec.kind == POLICY_OWN && !(to->ownpolicy = load()))
 		return;
 	to->policy = &spec;
+	if (spec.kind == POLICY_GO && config.record)
+		say("is not recorded", "");
+	else
+		to->turns = record_begin(config.policy, seed);
 	/* Who wants to see it again must know. */
-	if (policy_seeded(&spec) && !config.seed) {
+	if (policy_seeded(&spec) && !config.seed && !to->turns) {
 		char buf[32];
 		struct text t = TEXT(buf);
 		text_unsigned(&t, seed);

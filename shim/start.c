@@ -20,6 +20,7 @@
 #include "policies.h"
 #include "preempt.h"
 #include "real.h"
+#include "record.h"
 #include "runtimes.h"
 #include "signals.h"
 #include "stack.h"
@@ -110,6 +111,7 @@ void heddle_forked(void)
 		return;
 	started = false;
 	ending_forked();
+	record_forked();
 	deadlock_forked();
 	/* The thread that forked is the child's first; it is no G until it creates another. */
 	thread_forked();
@@ -120,6 +122,7 @@ void heddle_ending(void)
 {
 	tracer_flush();
 	ending_print();
+	record_end();
 }
 
 __attribute__((constructor(101))) static void construct(void)

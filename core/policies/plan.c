@@ -1,18 +1,12 @@
 /* The queue of a policy: see plan.h. Owns the heaps, and who is in them. */
 #include "policies/plan.h"
+#include "policies/heap.h"
+#include "policies/turns.h"
 
 #include "preempt.h"
 #include "text.h"
 
-enum {
-	FIRST_ROOM = 512,
-	SLAB = 64,
-};
-
-struct heap {
-	struct plan **of;
-	uint32_t n, room;
-};
+enum { SLAB = 64 };
 
 static struct policyspec spec;
 static struct heap heaps[MAX_PROCS];
@@ -32,87 +26,19 @@ uint64_t plan_lot(void)
 	return choose_mix(seed += CHOOSE_GAMMA);
 }
 
-/* ---- heaps ---- */
-
-static bool before(const struct plan *a, const struct plan *b)
-{
-	return a->key != b->key ? a->key < b->key : a->order < b->order;
-}
-
-static void seat(struct heap *h, uint32_t at, struct plan *plan)
-{
-	h->of[at] = plan;
-	plan->at = at + 1;
-}
-
-static void sift_up(struct heap *h, uint32_t at, struct plan *plan)
-{
-	while (at > 0 && before(plan, h->of[(at - 1) / 2])) {
-		seat(h, at, h->of[(at - 1) / 2]);
-		at = (at - 1) / 2;
-	}
-	seat(h, at, plan);
-}
-
-static void sift_down(struct heap *h, uint32_t at, struct plan *plan)
-{
-	for (;;) {
-		uint32_t child = 2 * at + 1;
-		if (child + 1 < h->n && before(h->of[child + 1], h->of[child]))
-			child++;
-		if (child >= h->n || !before(h->of[child], plan))
-			break;
-		seat(h, at, h->of[child]);
-		at = child;
-	}
-	seat(h, at, plan);
-}
-
-static bool make_room(struct heap *h)
-{
-	uint32_t room = h->room ? 2 * h->room : FIRST_ROOM;
-	struct plan **of;
-
-	if (h->n < h->room)
-		return true;
-	of = os_reserve(room * sizeof(*of));
-	if (os_failed(of))
-		return false;
-	for (uint32_t i = 0; i < h->n; i++)
-		of[i] = h->of[i];
-	if (h->room)
-		os_release(h->of, h->room * sizeof(*of));
-	h->of = of;
-	h->room = room;
-	return true;
-}
-
 static bool insert(struct plan *plan, int32_t heap)
 {
-	struct heap *h = &heaps[heap];
-
-	if (!make_room(h))
+	if (!heap_put(&heaps[heap], plan))
 		return false;
 	if (heap >= nheaps)
 		nheaps = heap + 1;
 	plan->heap = heap;
-	sift_up(h, h->n++, plan);
 	return true;
 }
 
 static void take_out(struct plan *plan)
 {
-	struct heap *h = &heaps[plan->heap];
-	uint32_t at = plan->at - 1;
-	struct plan *last = h->of[--h->n];
-
-	plan->at = 0;
-	if (last == plan)
-		return;
-	if (at > 0 && before(last, h->of[(at - 1) / 2]))
-		sift_up(h, at, last);
-	else
-		sift_down(h, at, last);
+	heap_take(&heaps[plan->heap], plan);
 }
 
 /* ---- plans ---- */
@@ -190,16 +116,6 @@ static void say_fault(const char *what)
 	text_write2(&t);
 }
 
-static struct plan *oldest(const struct heap *h)
-{
-	struct plan *found = h->of[0];
-
-	for (uint32_t i = 1; i < h->n; i++)
-		if (h->of[i]->order < found->order)
-			found = h->of[i];
-	return found;
-}
-
 static void give_up(const char *what)
 {
 	say_fault(what);
@@ -207,7 +123,7 @@ static void give_up(const char *what)
 	st_rlx(&sched.slice, CHOOSE_SLICE_NS);
 	for (int32_t i = 0; i < nheaps; i++) {
 		while (heaps[i].n > 0) {
-			struct plan *plan = oldest(&heaps[i]);
+			struct plan *plan = heap_oldest(&heaps[i]);
 			take_out(plan);
 			gqueue_push(&sched.runq, plan->gp);
 		}
@@ -264,10 +180,10 @@ static struct plan *steal(int32_t pid)
 	if (!h)
 		return NULL;
 	n = spec.steal == STEAL_ONE ? 1 : h->n - h->n / 2;
-	first = oldest(h);
+	first = heap_oldest(h);
 	take_out(first);
 	while (--n > 0) {
-		struct plan *more = oldest(h);
+		struct plan *more = heap_oldest(h);
 		take_out(more);
 		if (!insert(more, pid)) {
 			/* There was room where it came from. */
@@ -314,7 +230,7 @@ struct g *plan_get_locked(int32_t pid)
 		plan = pick_own(pid);
 	else if (h->n > 0)
 		/* Two that wake each other must not keep all others waiting. */
-		plan = own && ++turns % CHOOSE_GLOBAL_TICK == 0 ? oldest(h) : h->of[0];
+		plan = own && ++turns % CHOOSE_GLOBAL_TICK == 0 ? heap_oldest(h) : h->of[0];
 	else
 		plan = steal(pid);
 	if (!plan)
@@ -329,6 +245,23 @@ struct g *plan_get_locked(int32_t pid)
 	else if (rankings[spec.kind].picked)
 		rankings[spec.kind].picked(plan);
 	return plan->gp;
+}
+
+struct g *plan_take_locked(uint64_t goid, int32_t pid)
+{
+	struct heap *h = &heaps[0];
+
+	for (uint32_t i = 0; i < h->n; i++) {
+		struct plan *plan = h->of[i];
+		if (plan->t.id != goid)
+			continue;
+		take_out(plan);
+		st_rlx(&sched.runqsize, sched.runqsize - 1);
+		plan->since = nanotime();
+		plan->t.last = pid;
+		return plan->gp;
+	}
+	return NULL;
 }
 
 bool plan_turn_locked(void)
@@ -363,10 +296,26 @@ static int32_t reason_of(enum postkind kind, unsigned waitreason)
 	}
 }
 
+static enum turnend turn_end(const struct g *gp, const struct plan *plan, int kind)
+{
+	bool pointed = plan && plan->t.id == gp->goid && plan->pointed;
+
+	bool timed = gp->waitreason != WAIT_FUTEX || ld_rlx(&gp->timer.heap);
+
+	return kind == POST_PARK && timed		    ? TURN_OUTSIDE
+	       : kind == POST_PARK			    ? TURN_WAITS
+	       : kind == POST_EXIT			    ? TURN_ENDS
+	       : kind == POST_YIELD || kind == POST_GOSCHED ? TURN_YIELDS
+	       : pointed				    ? TURN_POINT
+							    : TURN_CLOCK;
+}
+
 void plan_left(struct g *gp, int kind)
 {
 	struct plan *plan = ld_rlx(&gp->plan);
 
+	if (choose_turned() && kind != POST_NOP)
+		turns_left(gp, turn_end(gp, plan, kind));
 	if (!plan || plan->t.id != gp->goid)
 		return;
 	plan->t.ran += nanotime() - plan->since;
@@ -385,45 +334,58 @@ void plan_left(struct g *gp, int kind)
 uint64_t plan_slice(const struct g *gp)
 {
 	const struct plan *plan = ld_acq(&gp->plan);
-	uint64_t slice = plan ? ld_rlx(&plan->slice) : 0;
+	uint64_t slice = choose_turned() ? turns_slice() : 0;
 
+	if (slice == 0 && plan)
+		slice = ld_rlx(&plan->slice);
 	return slice ? slice : spec.slice;
 }
 
 /* ---- points ---- */
 
-static bool gives_way_locked(struct g *gp)
+static bool gives_way_locked(struct g *gp, bool *again)
 {
+	const struct ranking *r = &rankings[spec.kind];
 	struct plan *plan = plan_of(gp);
 	const struct heap *h = &heaps[0];
+	bool gives;
 
-	if (!plan || !rankings[spec.kind].point(plan, h->n > 0 ? h->of[0] : NULL))
+	if (!plan)
 		return false;
-	plan->pointed = true;
-	return true;
+	gives = !gp->lockedm && r->point && r->point(plan, h->n > 0 ? h->of[0] : NULL);
+	if (choose_turned())
+		gives = turns_point_locked(gp, gives, again);
+	plan->pointed = gives;
+	return gives;
 }
 
 void core_point(void)
 {
 	struct g *gp = getg();
 	struct m *mp;
-	bool yields;
+	bool yields, again;
 
 	if (!ld_rlx(&sched.policy) || core_sigplace() != SIGPLACE_PROGRAM || !gp)
 		return;
-	mp = pin(gp);
-	count(mp->p, points);
-	lock(&sched.lock);
-	yields = ld_rlx(&sched.policy) && !gp->lockedm && gives_way_locked(gp);
-	unlock(&sched.lock);
-	if (yields)
-		leave(mp, gp, POST_PREEMPT, NULL, NULL);
-	unpin(gp);
+	do {
+		again = false;
+		mp = pin(gp);
+		count(mp->p, points);
+		lock(&sched.lock);
+		yields = ld_rlx(&sched.policy) && gives_way_locked(gp, &again);
+		unlock(&sched.lock);
+		if (yields)
+			leave(mp, gp, POST_PREEMPT, NULL, NULL);
+		unpin(gp);
+	} while (again);
+	if (choose_turned())
+		turns_pointed();
 }
 
 /* ---- the beginning ---- */
 
-bool plan_begin(const struct policyspec *wanted, const struct heddle_policy *own)
+bool plan_begin(const struct policyspec *wanted, const struct heddle_policy *own,
+		struct turnlog *log)
 {
 	enum { LEAST_LOOK_NS = 50 * 1000 };
 
@@ -452,6 +414,7 @@ bool plan_begin(const struct policyspec *wanted, const struct heddle_policy *own
 						       : CHOOSE_SLICE_NS;
 	sched.slice = spec.slice < LEAST_LOOK_NS ? LEAST_LOOK_NS : spec.slice;
 	st_rlx(&sched.policy, spec.kind != POLICY_GO);
-	sched.patient = rankings[spec.kind].point != NULL;
+	turns_begin(spec.kind == POLICY_GO ? NULL : log);
+	sched.patient = rankings[spec.kind].point != NULL || sched.turned;
 	return sched.patient;
 }

@@ -24,6 +24,8 @@ struct plan {
 	bool pointed; /* it gives way at a point of its own, not for a slice */
 };
 
+struct turnlog;
+
 /* One that is built in: how it ranks. */
 struct ranking {
 	/* rank: sets key; t.reason says why it is runnable. */
@@ -41,8 +43,10 @@ void rankings_begin(void);
 
 extern const struct ranking rankings[POLICY_KINDS] __attribute__((visibility("hidden")));
 
-/* plan_begin: before the first G; true if it has points. */
-bool plan_begin(const struct policyspec *wanted, const struct heddle_policy *own);
+/* plan_begin: before the first G; log: its turns are recorded or replayed, or NULL. True if it has
+ * points. */
+bool plan_begin(const struct policyspec *wanted, const struct heddle_policy *own,
+		struct turnlog *log);
 const struct policyspec *plan_spec(void);
 
 /* plan_lot: the next random number of the seed's. */

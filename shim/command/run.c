@@ -35,6 +35,8 @@ enum {
 	SCHEDTRACE,
 	POLICY,
 	SEED,
+	RECORD,
+	REPLAY,
 	ONLY,
 	OFF
 };
@@ -53,6 +55,10 @@ static const struct option_row options[] = {
 	[POLICY] = { "policy", 0, "NAME[,SWITCH=VALUE...]",
 		     "who runs next: go, fifo, rr, lifo, random, cfs, pct, chaos, or a file" },
 	[SEED] = { "seed", 0, "N", "of the scheduler's random choices" },
+	[RECORD] = { "record", 0, "FILE",
+		     "whose turn it was goes to FILE, with -p 1; under random if no --policy" },
+	[REPLAY] = { "replay", 0, "FILE",
+		     "with those turns, and -p 1; status 125 if the program departs from them" },
 	[ONLY] = { "only", 0, "PATTERN",
 		   "run what COMMAND starts natively, itself too, but programs named so: 'redis-*,python3'" },
 	[OFF] = { "off", 0, NULL, "run natively" },
@@ -61,21 +67,34 @@ static const struct option_row options[] = {
 
 /* From the root on, for a program that is started in another directory by the first. A file that
  * is there is not for us to write over. */
-static bool set_trace(const char *file)
+static bool set_new_file(const char *option, const char *variable, const char *file)
 {
 	char here[PATH_MAX], path[2 * PATH_MAX];
 	struct stat st;
 
 	if (!*file || !getcwd(here, sizeof(here))) {
-		fprintf(stderr, "heddle: --trace: '%s' is no file's name\n", file);
+		fprintf(stderr, "heddle: %s: '%s' is no file's name\n", option, file);
 		return false;
 	}
 	if (lstat(file, &st) == 0) {
-		fprintf(stderr, "heddle: --trace: %s is there already\n", file);
+		fprintf(stderr, "heddle: %s: %s is there already\n", option, file);
 		return false;
 	}
 	snprintf(path, sizeof(path), "%s/%s", here, file);
-	return setenv("HEDDLE_TRACE", *file == '/' ? file : path, 1) == 0;
+	return setenv(variable, *file == '/' ? file : path, 1) == 0;
+}
+
+/* Likewise, of one that is there. */
+static bool set_replay(const char *file)
+{
+	char *path = realpath(file, NULL);
+	bool done = path && access(path, R_OK) == 0;
+
+	if (!done)
+		fprintf(stderr, "heddle: --replay: %s: %s\n", file, strerror(errno));
+	done = done && setenv("HEDDLE_REPLAY", path, 1) == 0;
+	free(path);
+	return done;
 }
 
 /* Bytes, or K, M or G of them; as shim/config.c reads it. */
@@ -140,7 +159,7 @@ static bool apply(int option, const char *value)
 	case STATS:
 		return setenv("HEDDLE_STATS", "1", 1) == 0;
 	case TRACE:
-		return set_trace(value);
+		return set_new_file("--trace", "HEDDLE_TRACE", value);
 	case TRACE_LIMIT:
 		return set_trace_limit(value);
 	case DEADLOCK:
@@ -156,6 +175,10 @@ static bool apply(int option, const char *value)
 	case SEED:
 		return read_number("--seed", value, 0, LONG_MAX, &n) &&
 		       setenv("HEDDLE_SEED", value, 1) == 0;
+	case RECORD:
+		return set_new_file("--record", "HEDDLE_RECORD", value);
+	case REPLAY:
+		return set_replay(value);
 	case ONLY:
 		if (*value && strlen(value) < ONLY_MOST)
 			return setenv("HEDDLE_ONLY", value, 1) == 0;
@@ -166,6 +189,23 @@ static bool apply(int option, const char *value)
 	default:
 		return false;
 	}
+}
+
+/* Turns are taken on one P; procs: it was said how many there are to be. */
+static bool may_turn(bool procs)
+{
+	const char *n = getenv("GOMAXPROCS"), *policy = getenv("HEDDLE_POLICY");
+
+	if (procs && strcmp(n, "1") != 0) {
+		fprintf(stderr, "heddle run: --record and --replay are for -p 1\n");
+		return false;
+	}
+	if (getenv("HEDDLE_RECORD") && policy && strncmp(policy, "go", 2) == 0 &&
+	    (policy[2] == 0 || policy[2] == ',')) {
+		fprintf(stderr, "heddle run: --record is for other policies than go\n");
+		return false;
+	}
+	return setenv("GOMAXPROCS", "1", 1) == 0;
 }
 
 /* False: it was said why not. *native: heddle is to keep away from it. */
@@ -205,7 +245,7 @@ static int not_run(const char *command, const struct target *t)
 static int run(const struct command *self, int argc, char **argv)
 {
 	static struct target target;
-	bool off = false, native = false, any = true;
+	bool off = false, native = false, any = true, turned = false, procs = false;
 	struct scan scan;
 	int found;
 
@@ -213,11 +253,15 @@ static int run(const struct command *self, int argc, char **argv)
 	while ((found = scan_next(&scan)) >= 0) {
 		off |= found == OFF;
 		any &= found != ONLY;
+		procs |= found == PROCS;
+		turned |= found == RECORD || found == REPLAY;
 		if (!apply(found, scan.value))
 			return USAGE;
 	}
 	if (found != SCAN_END)
 		return scan_status(found);
+	if (turned && !may_turn(procs))
+		return USAGE;
 	if (scan.noperands == 0) {
 		fprintf(stderr, "heddle run: which command? see heddle run --help\n");
 		return USAGE;
@@ -236,7 +280,8 @@ const struct command command_run = {
 	.operands = "[--] COMMAND [ARGUMENT...]",
 	.what = "Runs COMMAND with its threads on few kernel threads.",
 	.options = options,
-	.more = "Exit status: the command's; 126 if it cannot be run, 127 if it is not found.\n",
+	.more = "Exit status: the command's; 125 if it departs from what --replay has; 126 if it cannot be\n"
+		"run, 127 if it is not found.\n",
 	.run = run,
 	.early = true,
 };
