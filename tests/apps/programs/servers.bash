@@ -9,7 +9,7 @@ served() {
 	[ -e "$cache/load" ] || build_load
 	# Others may come here: the server of apache is nobody.
 	chmod a+rx "$run"
-	seq 5000 | head -c 20000 >"$work/f"
+	head -c 20000 <(seq 5000) >"$work/f"
 	chmod a+r "$work/f"
 	# shellcheck disable=SC1090  # one of them
 	source "$top/bats/loads/$1.bash"
