@@ -88,7 +88,7 @@ order() {
 	cat >"$work/bad.c" <<-'C'
 		#include <unistd.h>
 		#include "policy.h"
-		static struct heddle_thread *last, stranger;
+		static struct heddle_thread *first, stranger;
 		static char how;
 		static int begin(const char *arguments, uint64_t seed)
 		{
@@ -99,7 +99,8 @@ order() {
 		static void on_ready(struct heddle_thread *t, int processor)
 		{
 			(void)processor;
-			last = t;
+			if (!first)
+				first = t;
 			while (how == 'r')
 				;
 		}
@@ -110,7 +111,7 @@ order() {
 				;
 			while (how == 'z')
 				pause();
-			return how == 'n' ? 0 : how == 's' ? &stranger : how == 'g' ? (void *)1234 : last;
+			return how == 'n' ? 0 : how == 's' ? &stranger : how == 'g' ? (void *)1234 : first;
 		}
 		const struct heddle_policy heddle_policy = {
 			.version = HEDDLE_POLICY_VERSION,
@@ -133,7 +134,7 @@ order() {
 		n picked none while some were runnable
 		s picked a thread that is not runnable
 		g picked a thread that is not runnable
-		l picked a thread that is not runnable
+		f picked a thread that is not runnable
 		p does not come back
 		r does not come back
 		z does not come back
