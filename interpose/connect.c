@@ -114,6 +114,9 @@ static long await(struct thread *t, struct io *io, long late)
 		if (!io_kept(io, t))
 			continue;
 		state = state_of(io->fd);
+		/* Closed just now: what was left in its place is looked at. */
+		if (unlikely(state == -EBADF) && !io_kept(io, t))
+			continue;
 		if (!under_way(state))
 			break;
 		slept = true;
@@ -131,6 +134,8 @@ static long await(struct thread *t, struct io *io, long late)
 		return -EPIPE;
 	if (state != TCP_CLOSE) {
 		r = io_announced(io, connect_call);
+		if (unlikely(r == -EBADF) && !io_kept(io, t))
+			r = io_announced(io, connect_call);
 		return r == -EISCONN ? 0 : r;
 	}
 	return failed(t, io, slept);
