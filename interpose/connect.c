@@ -125,7 +125,8 @@ static long await(struct thread *t, struct io *io, long late)
 			return late;
 		if (r < 0)
 			return r;
-		if (r > 0)
+		/* Not to be polled; or closed before it was. */
+		if (r > 0 && io_kept(io, t))
 			return io_announced(io, connect_call);
 	}
 	if (state < 0)
