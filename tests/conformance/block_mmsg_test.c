@@ -1,6 +1,6 @@
 /* Several messages by one call: each is sent whole, and waited for as by itself; what ends the
  * call in the midst leaves a count. The same holds natively. */
-#include "common.h"
+#include "pair.h"
 
 #include <netinet/in.h>
 #include <sys/uio.h>
@@ -23,23 +23,6 @@ static void prepare(void)
 	}
 }
 
-static void opens_tcp(int fd[2])
-{
-	struct sockaddr_in at = { .sin_family = AF_INET,
-				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	socklen_t len = sizeof(at);
-	int l = socket(AF_INET, SOCK_STREAM, 0);
-
-	EXPECT_EQ(bind(l, (struct sockaddr *)&at, sizeof(at)), 0);
-	EXPECT_EQ(getsockname(l, (struct sockaddr *)&at, &len), 0);
-	EXPECT_EQ(listen(l, 4), 0);
-	fd[1] = socket(AF_INET, SOCK_STREAM, 0);
-	EXPECT_EQ(connect(fd[1], (struct sockaddr *)&at, sizeof(at)), 0);
-	fd[0] = accept(l, NULL, NULL);
-	EXPECT(fd[0] >= 0);
-	EXPECT_EQ(close(l), 0);
-}
-
 /* All of it is more than both buffers hold, and one message too. */
 static void opens(bool tcp)
 {
@@ -47,7 +30,7 @@ static void opens(bool tcp)
 
 	prepare();
 	if (tcp)
-		opens_tcp(ends);
+		tcp_pair(ends);
 	else
 		EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
 	EXPECT_EQ(setsockopt(ends[1], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)), 0);

@@ -1,6 +1,6 @@
 /* What sockets mean to those who block on them: time limits, flags of one call, nothing to
  * send, the ends of a connection. The same holds natively. */
-#include "common.h"
+#include "pair.h"
 
 #include <netinet/in.h>
 #include <sys/ioctl.h>
@@ -9,23 +9,6 @@
 #include <sys/un.h>
 
 static int ends[2];
-
-static void tcp_pair(int fd[2])
-{
-	struct sockaddr_in at = { .sin_family = AF_INET,
-				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	socklen_t len = sizeof(at);
-	int l = socket(AF_INET, SOCK_STREAM, 0);
-
-	EXPECT_EQ(bind(l, (struct sockaddr *)&at, sizeof(at)), 0);
-	EXPECT_EQ(getsockname(l, (struct sockaddr *)&at, &len), 0);
-	EXPECT_EQ(listen(l, 4), 0);
-	fd[1] = socket(AF_INET, SOCK_STREAM, 0);
-	EXPECT_EQ(connect(fd[1], (struct sockaddr *)&at, sizeof(at)), 0);
-	fd[0] = accept(l, NULL, NULL);
-	EXPECT(fd[0] >= 0);
-	close(l);
-}
 
 static void udp_pair(int fd[2])
 {

@@ -104,7 +104,8 @@ static void expect_it_stays_pending(void)
 	sigset_t set;
 
 	EXPECT_EQ(syscall(SYS_kill, getpid(), SIGUSR1), 0);
-	usleep(500);
+	/* Whoever was woken by it would have acted upon it. */
+	settle();
 	EXPECT_EQ(sigpending(&set), 0);
 	EXPECT_EQ(sigismember(&set, SIGUSR1), 1);
 	sigemptyset(&set);
@@ -136,7 +137,10 @@ TEST(it_stays_pending_when_all_have_come_to_block_it)
 	for (int i = 0; i < 4; i++)
 		EXPECT_EQ(pthread_create(&t[i], NULL, lets_in_but_when_told, NULL), 0);
 	for (int i = 0; i < ROUNDS; i++) {
-		usleep(i % 6 == 0 ? 30000 : 300);
+		settle();
+		/* Sysmon's deep sleep cannot be seen from here. */
+		if (i % 6 == 0)
+			usleep(30000);
 		if (i % 2)
 			mask_SIGUSR1(SIG_BLOCK);
 		tick(&orders);
@@ -155,13 +159,14 @@ TEST(it_stays_pending_when_all_have_come_to_block_it)
 static void *lets_in_and_ends(void *arg)
 {
 	mask_SIGUSR1(SIG_UNBLOCK);
-	usleep(300);
+	sched_yield();
 	return arg;
 }
 
 static void *looks_when_the_first_has_ended(void *arg)
 {
 	EXPECT_EQ(pthread_join(*(pthread_t *)arg, NULL), 0);
+	/* Who looks for what is pending does so each 10 ms. */
 	usleep(20000);
 	expect_it_stays_pending();
 	_exit(7);
@@ -206,7 +211,7 @@ TEST(a_handler_may_have_its_thread_block_it)
 	EXPECT_EQ(pthread_create(&t, NULL, is_idle, NULL), 0);
 	EXPECT_EQ(sigaction(SIGUSR2, &act, NULL), 0);
 	for (int i = 1; i <= 20; i++) {
-		usleep(300);
+		settle();
 		EXPECT_EQ(pthread_kill(pthread_self(), SIGUSR2), 0);
 		EXPECT_EQ(handled.n, i);
 		mask_SIGUSR1(SIG_UNBLOCK);

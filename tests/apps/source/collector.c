@@ -8,13 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define MUST(c)                                                                                    \
-	do {                                                                                       \
-		if (!(c)) {                                                                        \
-			printf("line %d: not so: %s\n", __LINE__, #c);                             \
-			exit(1);                                                                   \
-		}                                                                                  \
-	} while (0)
+#include "must.h"
 
 struct node {
 	struct node *next;

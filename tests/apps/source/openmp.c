@@ -3,13 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define MUST(c)                                                                                    \
-	do {                                                                                       \
-		if (!(c)) {                                                                        \
-			printf("line %d: not so: %s\n", __LINE__, #c);                             \
-			exit(1);                                                                   \
-		}                                                                                  \
-	} while (0)
+#include "must.h"
 
 static long fib(int n)
 {

@@ -5,13 +5,7 @@
 #include <stdlib.h>
 #include <threads.h>
 
-#define MUST(c)                                                                                    \
-	do {                                                                                       \
-		if (!(c)) {                                                                        \
-			printf("line %d: not so: %s\n", __LINE__, #c);                             \
-			exit(1);                                                                   \
-		}                                                                                  \
-	} while (0)
+#include "must.h"
 
 enum { TEAM = 12, ROUNDS = 400, SLEEPERS = 100 };
 static mtx_t lock;
