@@ -90,6 +90,7 @@ struct g {
 	ATOMIC(uint32_t) spuntick; /* and the schedtick, of that P */
 	ATOMIC(int32_t) spunon;
 	uint8_t spincredit; /* how often it may be found elsewhere until that is forgotten */
+	uint8_t spinturns; /* how often it was found there */
 	uint8_t spinmisses; /* how often it was looked at for nothing */
 	ATOMIC(uint8_t) spinskip; /* slices in which not to look */
 	ATOMIC(uint64_t) wait; /* the wait word: sequence << WAIT_BITS | enum waitresult */
@@ -137,14 +138,14 @@ struct post {
 	void *arg;
 };
 
-/* What was seen of the G in one slice: spin.c. */
+/* What was seen of the G in one slice: spin.c. Written by the M. */
 enum { SPIN_LOOKS = 5 };
 
 struct spinlooks {
-	uint32_t tick; /* of the slice, plus one; 0: of none */
+	ATOMIC(uint32_t) tick; /* of the slice, plus one; 0: of none */
 	uint32_t n;
 	struct g *gp;
-	uint64_t cpu; /* the M's cpu clock at the last one */
+	ATOMIC(uint64_t) cpu; /* the M's cpu clock at the end of the last one */
 	struct sigregs seen[SPIN_LOOKS];
 };
 
@@ -181,7 +182,7 @@ struct m {
 	ATOMIC(uint32_t) preempttick; /* schedtick that sysmon wants over, plus one; 0: none */
 	ATOMIC(uint32_t) looktick; /* schedtick that sysmon wants looked at, plus one; 0: none */
 	ATOMIC(uint32_t) lookedtick; /* the one of which all is known, plus one */
-	struct spinlooks looks; /* written by this M */
+	struct spinlooks looks;
 	ATOMIC(int32_t) sending; /* how many are at sending it signal 32 */
 	ATOMIC(bool) becoming; /* its G becomes another program: none is sent */
 	ATOMIC(bool) called; /* one was sent to call its G out; cleared by gescaped */

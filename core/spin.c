@@ -16,9 +16,11 @@ enum {
 	/* Around what was seen. */
 	MARGIN = 32,
 	CREDIT = 8,
-	/* Of cpu, between two looks: one that came late may meet the next, and nothing has moved.
-	 */
-	APART_NS = 20 * 1000,
+	/* Turns after which all is looked at anew. */
+	BELIEVED = 250,
+	/* Of cpu, from the end of a look to the next. To be looked at takes tens of microseconds of
+	 * it where signals cost a virtual machine much, and in those nothing moves. */
+	APART_NS = 200 * 1000,
 	SKIP_MOST = 15,
 };
 
@@ -32,14 +34,19 @@ static bool alike(const struct sigregs *a, const struct sigregs *b)
 	return near(a->pc, b->pc, NEAR_PC) && near(a->sp, b->sp, NEAR_SP) && a->vector == b->vector;
 }
 
-/* Had that register another value each time? */
+/* Had that register another value each time? But for once: where a hypervisor has the cpu, its
+ * clock goes on and the G does not. */
 static bool runs_on(const struct spinlooks *l, int reg)
 {
-	for (int i = 0; i < SPIN_LOOKS; i++)
-		for (int j = 0; j < i; j++)
-			if (l->seen[i].others[reg] == l->seen[j].others[reg])
-				return false;
-	return true;
+	int again = 0;
+
+	for (int i = 1; i < SPIN_LOOKS; i++) {
+		int j = 0;
+		while (j < i && l->seen[i].others[reg] != l->seen[j].others[reg])
+			j++;
+		again += j < i;
+	}
+	return again <= 1;
 }
 
 static bool gets_nowhere(const struct spinlooks *l)
@@ -62,6 +69,7 @@ static void remember(struct g *gp, const struct spinlooks *l)
 	}
 	gp->spinmisses = 0;
 	gp->spincredit = CREDIT;
+	gp->spinturns = 0;
 	st_rlx(&gp->spinlo, lo - MARGIN);
 	st_rlx(&gp->spinhi, hi + MARGIN);
 }
@@ -78,6 +86,9 @@ static bool seen_again(struct g *gp, uintptr_t pc)
 {
 	if (pc >= ld_rlx(&gp->spinlo) && pc <= ld_rlx(&gp->spinhi)) {
 		gp->spincredit = CREDIT;
+		/* It may never have spun. */
+		if (++gp->spinturns == BELIEVED)
+			st_rlx(&gp->spinhi, 0);
 		return true;
 	}
 	if (--gp->spincredit == 0)
@@ -85,11 +96,15 @@ static bool seen_again(struct g *gp, uintptr_t pc)
 	return false;
 }
 
+static bool apart(const struct spinlooks *l, uint64_t cpu)
+{
+	return cpu - ld_rlx(&l->cpu) >= APART_NS;
+}
+
 static bool seen(struct m *mp, struct g *gp, const void *uc, bool denied)
 {
 	struct spinlooks *l = &mp->looks;
 	uint32_t tick = ld_rlx(&mp->p->schedtick) + 1;
-	uint64_t cpu;
 
 	/* A late request. */
 	if (ld_rlx(&mp->lookedtick) == tick)
@@ -98,21 +113,21 @@ static bool seen(struct m *mp, struct g *gp, const void *uc, bool denied)
 		st_rlx(&mp->lookedtick, tick);
 		return seen_again(gp, arch_sigpc(uc));
 	}
-	if (l->tick != tick || l->gp != gp) {
-		l->tick = tick;
+	if (ld_rlx(&l->tick) != tick || l->gp != gp) {
+		st_rlx(&l->tick, tick);
 		l->gp = gp;
 		l->n = 0;
 	}
-	cpu = os_threadclock(ld_rlx(&mp->tid));
-	if (l->n > 0 && cpu - l->cpu < APART_NS)
+	if (l->n > 0 && !apart(l, os_threadclock(ld_rlx(&mp->tid))))
 		return false;
-	l->cpu = cpu;
 	arch_sigregs(uc, &l->seen[l->n]);
-	if (!denied && alike(&l->seen[0], &l->seen[l->n]) && ++l->n < SPIN_LOOKS)
+	if (!denied && alike(&l->seen[0], &l->seen[l->n]) && ++l->n < SPIN_LOOKS) {
+		st_rlx(&l->cpu, os_threadclock(ld_rlx(&mp->tid)));
 		return false;
+	}
 	st_rlx(&mp->lookedtick, tick);
 	/* Another P's slice may have the same number. */
-	l->tick = 0;
+	st_rlx(&l->tick, 0);
 	l->gp = NULL;
 	if (l->n == SPIN_LOOKS && gets_nowhere(l)) {
 		remember(gp, l);
@@ -171,6 +186,8 @@ bool spin_check(struct p *pp, struct m *mp, struct g *gp, uint64_t age, uint64_t
 	mon->lookwhen = now;
 	mon->lookcpu = cpu;
 	if (first)
+		return true;
+	if (burns && ld_rlx(&mp->looks.tick) == tick && !apart(&mp->looks, cpu))
 		return true;
 	/* Once more for one of whom nothing is known yet: it may have fallen asleep since. */
 	return burns && (known || !os_threadasleep(ld_rlx(&mp->tid))) && preemptlook(pp);
