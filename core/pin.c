@@ -161,11 +161,12 @@ void entersyscall(void)
 	bump(&mp->syscalltick);
 	if (unlikely(ld_rlx(&sched.sysmonwait)))
 		wakesysmon();
-	/* Release: pairs with the acquire of a taker's CAS: from here on the P may go. */
-	while (!cas_rel(&gp->status, GRUNNING, GSYSCALL)) {
+	/* Pairs with the acquire of a taker's CAS: from here on the P may go. Sequentially
+	 * consistent, before the look at `sending` below: nudge(). */
+	while (!cas_sc(&gp->status, GRUNNING, GSYSCALL)) {
 		uint32_t status = ld_acq(&gp->status);
-		if (status == GOFFP && cas_rel(&gp->status, GOFFP, GSYSCALLNOP))
-			return;
+		if (status == GOFFP && cas_sc(&gp->status, GOFFP, GSYSCALLNOP))
+			break;
 		if ((status & ~(uint32_t)GCLAIM) == GSYSCALL || status == GSYSCALLNOP)
 			/* Within one that was announced. */
 			exitsyscall();
@@ -174,6 +175,9 @@ void entersyscall(void)
 		else
 			CHECK(GMP_G2, status == GRUNNING || status == GOFFP);
 	}
+	mp = ld_rlx(&gp->m);
+	if (unlikely(ld_sc(&mp->sending) != 0))
+		preempt_settle(mp);
 }
 
 static bool exitsyscall_slow(struct g *gp)

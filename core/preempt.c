@@ -24,6 +24,8 @@ enum {
 	SIG_STACK = 64 * 1024,
 	POOL_SLAB = 8,
 	PUTOFF_NS = 1000 * 1000,
+	/* In m.sending, beside the count: one was sent since preempt_settle. */
+	NUDGED = 1 << 30,
 };
 
 struct range {
@@ -294,21 +296,51 @@ bool core_sigfutex(const void *uc, uintptr_t *addr, int *op)
 	return arch_sigfutex(uc, addr, op);
 }
 
+static bool in_call(struct m *mp)
+{
+	struct g *gp = ld_sc(&mp->curg);
+	uint32_t status = gp ? ld_sc(&gp->status) & ~(uint32_t)GCLAIM : GIDLE;
+
+	return status == GSYSCALL || status == GSYSCALLNOP;
+}
+
 /* None goes to an M whose G is about to become another program: what is pending then would end
- * that program, which has no handler. Nobody waits for that to be over, for its G may have to wait
- * for a P until somebody else is made to give way. Of the two words each side writes one and reads
- * the other, sequentially consistent, so one of the two sees the other. */
-static bool nudge(struct m *mp)
+ * that program, which has no handler; nor, unless it is to end one, to an M in an announced call:
+ * semop, say, would fail for it, and a receive of many bytes be over with a few. Nobody waits for
+ * that to be over, for its G may have to wait for a P until somebody else is made to give way. Of
+ * the two words each side writes one and reads the other, sequentially consistent, so one of the
+ * two sees the other: for the call they are `sending` and the G's status. */
+static bool nudge(struct m *mp, bool calls)
 {
 	bool sent;
 
 	add_sc(&mp->sending, 1);
 	/* Without a signal the M gives way when it next enters the core. */
-	sent = !ld_sc(&mp->becoming) && os_tgkill(ld_rlx(&mp->tid), SIG_PREEMPT);
+	sent = !ld_sc(&mp->becoming) && (calls || !in_call(mp));
+	if (sent) {
+		or_sc(&mp->sending, NUDGED);
+		sent = os_tgkill(ld_rlx(&mp->tid), SIG_PREEMPT);
+	}
 	if (!sent)
 		st_rlx(&mp->preemptmissed, true);
 	add_sc(&mp->sending, -1);
 	return sent;
+}
+
+/* Until nobody is at sending to mp. */
+static void await_senders(struct m *mp)
+{
+	while ((ld_sc(&mp->sending) & ~NUDGED) != 0)
+		os_yield();
+}
+
+void preempt_settle(struct m *mp)
+{
+	await_senders(mp);
+	if (!(and_sc(&mp->sending, ~NUDGED) & NUDGED))
+		return;
+	/* What is pending is delivered on the way out of a call. */
+	os_gettid();
 }
 
 void preempt_hold(void)
@@ -317,8 +349,7 @@ void preempt_hold(void)
 
 	DCHECK(GMP_G2, core_sigplace() == SIGPLACE_CALL);
 	st_sc(&mp->becoming, true);
-	while (ld_sc(&mp->sending) != 0)
-		os_yield();
+	await_senders(mp);
 	/* What is pending is delivered on the way out of a call. */
 	os_gettid();
 }
@@ -342,7 +373,7 @@ bool preemptone(struct p *pp)
 		st_rlx(&mp->preemptmissed, true);
 		return true;
 	}
-	(void)nudge(mp);
+	(void)nudge(mp, false);
 	return true;
 }
 
@@ -354,7 +385,7 @@ bool preemptlook(struct p *pp)
 	if (!enabled || !gp || ld_acq(&gp->status) != GRUNNING)
 		return false;
 	st_rlx(&mp->looktick, ld_rlx(&pp->schedtick) + 1);
-	(void)nudge(mp);
+	(void)nudge(mp, false);
 	return true;
 }
 
@@ -369,7 +400,7 @@ bool gnotify_now(struct g *gp)
 	if (enabled && mp) {
 		/* Else it might be stopped in the midst of it. */
 		enter(self);
-		(void)nudge(mp);
+		(void)nudge(mp, true);
 		outof(self);
 	}
 	return enabled || !mp;
@@ -400,8 +431,7 @@ void gescaped(void)
 	struct m *mp = ld_rlx(&gp->m);
 
 	gpursued(gp);
-	while (ld_sc(&mp->sending) != 0)
-		os_yield();
+	await_senders(mp);
 	if (likely(!ld_sc(&mp->called)))
 		return;
 	st_rlx(&mp->called, false);
@@ -413,12 +443,12 @@ void gescaped(void)
 void preemptoffp(struct m *mp)
 {
 	if (enabled)
-		(void)nudge(mp);
+		(void)nudge(mp, false);
 }
 
 bool preempt_idle(struct m *mp)
 {
-	return enabled && nudge(mp);
+	return enabled && nudge(mp, false);
 }
 
 int preempt_init(bool wanted)

@@ -408,6 +408,10 @@ int preempt_init(bool enabled);
  * none. */
 bool preemptone(struct p *pp);
 
+/* preempt_settle: on mp, whose G has announced a call: what was sent to it has been delivered; from
+ * entersyscall. */
+void preempt_settle(struct m *mp);
+
 /* preemptlook: asks spin_seen about the G on pp. False if this cannot be. */
 bool preemptlook(struct p *pp);
 void preemptoffp(struct m *mp);

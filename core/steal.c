@@ -85,8 +85,8 @@ bool steal_backoff(struct p *victim, struct g *next)
 	uint32_t status = running ? ld_rlx(&running->status) : GIDLE;
 	uint64_t until;
 
-	/* It will be some time before this owner gets to it. */
-	if (status == GSYSCALL || status == GIDLE)
+	/* It will be some time before this owner gets to it; one that runs no G is at it. */
+	if (!mp || status == GSYSCALL)
 		return false;
 	until = nanotime() + RUNNEXT_BACKOFF_NS;
 	while (nanotime() < until) {

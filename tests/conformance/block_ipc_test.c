@@ -155,6 +155,29 @@ IPC(semtimedop, .open = opens_set, .block = in_semtimedop, .release = raises, .w
 static _Atomic int sum;
 static int shared;
 
+/* A slice is looked at first when it is 1 ms old: so old is each when the call begins. */
+static void *computes_and_waits(void *arg)
+{
+	struct sembuf op = { .sem_num = 0, .sem_op = -1 };
+	struct timespec t = { .tv_nsec = 3000000 };
+
+	for (int i = 0; i < 250; i++) {
+		long until = now_us() + 950 + i % 20 * 10;
+		while (now_us() < until)
+			;
+		EXPECT_EQ(semtimedop(shared, &op, 1, &t), -1);
+		EXPECT_EQ(errno, EAGAIN);
+	}
+	return arg;
+}
+
+TEST(no_call_is_interrupted_that_begins_when_its_thread_is_to_give_way)
+{
+	shared = set_new(1);
+	in_threads(8, computes_and_waits);
+	remove_all();
+}
+
 static void *receives_numbers(void *arg)
 {
 	struct {
