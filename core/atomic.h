@@ -30,6 +30,7 @@
 /* These return the value before the addition. */
 #define add_rlx(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
 #define add_sc(p, v) __atomic_fetch_add((p), (v), __ATOMIC_SEQ_CST)
+#define sub_sc(p, v) __atomic_fetch_sub((p), (v), __ATOMIC_SEQ_CST)
 #define or_sc(p, v) __atomic_fetch_or((p), (v), __ATOMIC_SEQ_CST)
 #define and_sc(p, v) __atomic_fetch_and((p), (v), __ATOMIC_SEQ_CST)
 

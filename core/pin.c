@@ -176,7 +176,7 @@ void entersyscall(void)
 			CHECK(GMP_G2, status == GRUNNING || status == GOFFP);
 	}
 	mp = ld_rlx(&gp->m);
-	if (unlikely(ld_sc(&mp->sending) != 0))
+	if (unlikely(ld_sc(&mp->sending) != ld_rlx(&mp->settled)))
 		preempt_settle(mp);
 }
 

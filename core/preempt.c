@@ -24,8 +24,6 @@ enum {
 	SIG_STACK = 64 * 1024,
 	POOL_SLAB = 8,
 	PUTOFF_NS = 1000 * 1000,
-	/* In m.sending, beside the count: one was sent since preempt_settle. */
-	NUDGED = 1 << 30,
 };
 
 struct range {
@@ -35,7 +33,7 @@ struct range {
 
 static struct range ranges[MAX_RANGES];
 static ATOMIC(int32_t) nranges;
-static bool enabled;
+bool preempt_on;
 /* Ms have signal stacks; the embedder's handlers come by them, too. */
 static const bool stacked = SAN_ASYNC_PREEMPT;
 
@@ -296,161 +294,6 @@ bool core_sigfutex(const void *uc, uintptr_t *addr, int *op)
 	return arch_sigfutex(uc, addr, op);
 }
 
-static bool in_call(struct m *mp)
-{
-	struct g *gp = ld_sc(&mp->curg);
-	uint32_t status = gp ? ld_sc(&gp->status) & ~(uint32_t)GCLAIM : GIDLE;
-
-	return status == GSYSCALL || status == GSYSCALLNOP;
-}
-
-/* None goes to an M whose G is about to become another program: what is pending then would end
- * that program, which has no handler; nor, unless it is to end one, to an M in an announced call:
- * semop, say, would fail for it, and a receive of many bytes be over with a few. Nobody waits for
- * that to be over, for its G may have to wait for a P until somebody else is made to give way. Of
- * the two words each side writes one and reads the other, sequentially consistent, so one of the
- * two sees the other: for the call they are `sending` and the G's status. */
-static bool nudge(struct m *mp, bool calls)
-{
-	bool sent;
-
-	add_sc(&mp->sending, 1);
-	/* Without a signal the M gives way when it next enters the core. */
-	sent = !ld_sc(&mp->becoming) && (calls || !in_call(mp));
-	if (sent) {
-		or_sc(&mp->sending, NUDGED);
-		sent = os_tgkill(ld_rlx(&mp->tid), SIG_PREEMPT);
-	}
-	if (!sent)
-		st_rlx(&mp->preemptmissed, true);
-	add_sc(&mp->sending, -1);
-	return sent;
-}
-
-/* Until nobody is at sending to mp. */
-static void await_senders(struct m *mp)
-{
-	while ((ld_sc(&mp->sending) & ~NUDGED) != 0)
-		os_yield();
-}
-
-void preempt_settle(struct m *mp)
-{
-	await_senders(mp);
-	if (!(and_sc(&mp->sending, ~NUDGED) & NUDGED))
-		return;
-	/* What is pending is delivered on the way out of a call. */
-	os_gettid();
-}
-
-void preempt_hold(void)
-{
-	struct m *mp = ld_rlx(&getg()->m);
-
-	DCHECK(GMP_G2, core_sigplace() == SIGPLACE_CALL);
-	st_sc(&mp->becoming, true);
-	await_senders(mp);
-	/* What is pending is delivered on the way out of a call. */
-	os_gettid();
-}
-
-void preempt_release(void)
-{
-	st_rlx(&ld_rlx(&getg()->m)->becoming, false);
-}
-
-bool preemptone(struct p *pp)
-{
-	struct m *mp = ld_acq(&pp->m);
-	struct g *gp = mp ? ld_acq(&mp->curg) : NULL;
-	uint32_t status = gp ? ld_acq(&gp->status) : GIDLE;
-
-	if (status != GRUNNING && status != GPINNED && status != GSYSCALL)
-		return false;
-	st_rlx(&mp->preempttick, ld_rlx(&pp->schedtick) + 1);
-	if (!enabled || status == GSYSCALL) {
-		/* Its next way through the core will do; no signal may end its call. */
-		st_rlx(&mp->preemptmissed, true);
-		return true;
-	}
-	(void)nudge(mp, false);
-	return true;
-}
-
-bool preemptlook(struct p *pp)
-{
-	struct m *mp = ld_acq(&pp->m);
-	struct g *gp = mp ? ld_acq(&mp->curg) : NULL;
-
-	if (!enabled || !gp || ld_acq(&gp->status) != GRUNNING)
-		return false;
-	st_rlx(&mp->looktick, ld_rlx(&pp->schedtick) + 1);
-	(void)nudge(mp, false);
-	return true;
-}
-
-bool gnotify_now(struct g *gp)
-{
-	struct g *self = getg();
-	struct m *mp;
-
-	gnotify(gp);
-	mp = m_of(gp);
-	/* If it went elsewhere since, it has looked there. */
-	if (enabled && mp) {
-		/* Else it might be stopped in the midst of it. */
-		enter(self);
-		(void)nudge(mp, true);
-		outof(self);
-	}
-	return enabled || !mp;
-}
-
-/* gnotify_now, for sysmon, of a G that it saw on mp. The look whether it is pursued still comes
- * when gescaped would wait for the signal: it: pursued = false        we: sending + 1 is somebody
- * sending?       is it pursued? */
-void preempt_callout(struct m *mp, struct g *gp)
-{
-	gnotify(gp);
-	if (!enabled)
-		return;
-	add_sc(&mp->sending, 1);
-	/* On another M it is in another call. */
-	if (ld_sc(&mp->becoming) || !ld_sc(&gp->pursued) || ld_rlx(&gp->m) != mp) {
-		st_rlx(&mp->preemptmissed, true);
-	} else {
-		st_sc(&mp->called, true);
-		os_tgkill(ld_rlx(&mp->tid), SIG_PREEMPT);
-	}
-	add_sc(&mp->sending, -1);
-}
-
-void gescaped(void)
-{
-	struct g *gp = getg();
-	struct m *mp = ld_rlx(&gp->m);
-
-	gpursued(gp);
-	await_senders(mp);
-	if (likely(!ld_sc(&mp->called)))
-		return;
-	st_rlx(&mp->called, false);
-	/* What is pending is delivered on the way out of a call. */
-	os_gettid();
-}
-
-/* One that runs without a P: it must win one, or queue. */
-void preemptoffp(struct m *mp)
-{
-	if (enabled)
-		(void)nudge(mp, false);
-}
-
-bool preempt_idle(struct m *mp)
-{
-	return enabled && nudge(mp, false);
-}
-
 int preempt_init(bool wanted)
 {
 	struct {
@@ -462,8 +305,8 @@ int preempt_init(bool wanted)
 
 	uintptr_t lo, hi;
 
-	enabled = wanted && SAN_ASYNC_PREEMPT;
-	if (!enabled)
+	preempt_on = wanted && SAN_ASYNC_PREEMPT;
+	if (!preempt_on)
 		return 0;
 	/* A reader of the kernel's clock page may be between two looks at its count. */
 	if (vdso_text(&lo, &hi))
@@ -499,7 +342,7 @@ void preempt_undo(void)
 
 	if (stacked)
 		arch_syscall3(__NR_sigaltstack, (long)&none, 0, 0);
-	if (!enabled)
+	if (!preempt_on)
 		return;
 	arch_syscall4(__NR_rt_sigaction, SIG_PREEMPT, (long)act, 0, sizeof(act[3]));
 	st_rlx(&nranges, 0);

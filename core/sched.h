@@ -408,6 +408,9 @@ int preempt_init(bool enabled);
  * none. */
 bool preemptone(struct p *pp);
 
+/* preempt_on: a G can be stopped by signal 32. Constant once preempt_init has set it. */
+extern bool preempt_on;
+
 /* preempt_settle: on mp, whose G has announced a call: what was sent to it has been delivered; from
  * entersyscall. */
 void preempt_settle(struct m *mp);
