@@ -82,7 +82,7 @@ void preempt_release(void)
 	st_rlx(&ld_rlx(&getg()->m)->becoming, false);
 }
 
-bool preemptone(struct p *pp)
+bool preemptslice(struct p *pp, uint32_t tick)
 {
 	struct m *mp = ld_acq(&pp->m);
 	struct g *gp = mp ? ld_acq(&mp->curg) : NULL;
@@ -90,7 +90,7 @@ bool preemptone(struct p *pp)
 
 	if (status != GRUNNING && status != GPINNED && status != GSYSCALL)
 		return false;
-	st_rlx(&mp->preempttick, ld_rlx(&pp->schedtick) + 1);
+	st_rlx(&mp->preempttick, tick + 1);
 	if (!preempt_on || status == GSYSCALL) {
 		/* Its next way through the core will do; no signal may end its call. */
 		st_rlx(&mp->preemptmissed, true);
@@ -98,6 +98,11 @@ bool preemptone(struct p *pp)
 	}
 	(void)nudge(mp, false);
 	return true;
+}
+
+bool preemptone(struct p *pp)
+{
+	return preemptslice(pp, ld_rlx(&pp->schedtick));
 }
 
 bool preemptlook(struct p *pp)

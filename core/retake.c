@@ -177,7 +177,7 @@ static bool check_syscall(struct p *pp, struct m *mp, struct g *gp, uint64_t now
 	/* It gives way at the end of the call, unless that lasts: then sysmon is to find it soon.
 	 */
 	bool over = slice_over(pp, mp, gp, slice_age(pp, mp, now)) && work_waits(pp) &&
-		    preemptone(pp);
+		    preemptslice(pp, mon->schedtick);
 
 	if (mon->m != mp || mon->syscalltick != tick) {
 		mon->syscalltick = tick;
@@ -238,7 +238,7 @@ static bool check_running(struct p *pp, struct m *mp, struct g *gp, uint64_t now
 		return false;
 	if (retakeblocked(pp))
 		return true;
-	preemptone(pp);
+	preemptslice(pp, mon->schedtick);
 	return false;
 }
 

@@ -408,6 +408,9 @@ int preempt_init(bool enabled);
  * none. */
 bool preemptone(struct p *pp);
 
+/* preemptslice: the same of the slice with that schedtick; of a later one nothing is asked. */
+bool preemptslice(struct p *pp, uint32_t tick);
+
 /* preempt_on: a G can be stopped by signal 32. Constant once preempt_init has set it. */
 extern bool preempt_on;
 

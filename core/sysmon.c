@@ -121,7 +121,7 @@ static bool serve_early(uint64_t now)
 		}
 		/* A signal would break the call of one that sleeps. */
 		if (!retakeblocked(pp))
-			preemptone(pp);
+			preemptslice(pp, pp->mon.schedtick);
 	}
 	return owed || ld_rlx(&sched.early) > 0;
 }
