@@ -183,7 +183,7 @@ struct m {
 	ATOMIC(uint32_t) looktick; /* schedtick that sysmon wants looked at, plus one; 0: none */
 	ATOMIC(uint32_t) lookedtick; /* the one of which all is known, plus one */
 	struct spinlooks looks;
-	ATOMIC(uint32_t) sending; /* of signal 32 to it: preempt.c */
+	ATOMIC(uint32_t) sending; /* of signal 32 to it: nudge.c */
 	ATOMIC(uint32_t) settled; /* what that was when all that was sent had been delivered */
 	ATOMIC(bool) becoming; /* its G becomes another program: none is sent */
 	ATOMIC(bool) called; /* one was sent to call its G out; cleared by gescaped */

@@ -12,14 +12,11 @@ static int ends[2];
 
 static void udp_pair(int fd[2])
 {
-	struct sockaddr_in at = { .sin_family = AF_INET,
-				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	socklen_t len = sizeof(at);
+	struct sockaddr_in at;
 
 	fd[0] = socket(AF_INET, SOCK_DGRAM, 0);
 	fd[1] = socket(AF_INET, SOCK_DGRAM, 0);
-	EXPECT_EQ(bind(fd[0], (struct sockaddr *)&at, sizeof(at)), 0);
-	EXPECT_EQ(getsockname(fd[0], (struct sockaddr *)&at, &len), 0);
+	own_address(fd[0], &at);
 	EXPECT_EQ(connect(fd[1], (struct sockaddr *)&at, sizeof(at)), 0);
 }
 

@@ -1,41 +1,21 @@
 /* What the kernel says to those who block on sockets when it is over, and to those whom it does not
  * let wait. The same holds natively. */
-#include "common.h"
+#include "pair.h"
 
-#include <netinet/in.h>
 #include <sys/ioctl.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 
 static int ends[2];
 
-static void own_address(int fd, struct sockaddr_in *at)
-{
-	socklen_t len = sizeof(*at);
-
-	*at = (struct sockaddr_in){ .sin_family = AF_INET,
-				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	EXPECT_EQ(bind(fd, (struct sockaddr *)at, sizeof(*at)), 0);
-	EXPECT_EQ(getsockname(fd, (struct sockaddr *)at, &len), 0);
-}
-
 static void pair_of(int domain, int fd[2])
 {
-	struct sockaddr_in at;
-	int l, narrow = domain == AF_UNIX ? 4608 : 65536;
+	int narrow = domain == AF_UNIX ? 4608 : 65536;
 
-	if (domain == AF_UNIX) {
+	if (domain == AF_UNIX)
 		EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
-	} else {
-		l = socket(AF_INET, SOCK_STREAM, 0);
-		own_address(l, &at);
-		EXPECT_EQ(listen(l, 4), 0);
-		fd[1] = socket(AF_INET, SOCK_STREAM, 0);
-		EXPECT_EQ(connect(fd[1], (struct sockaddr *)&at, sizeof(at)), 0);
-		fd[0] = accept(l, NULL, NULL);
-		EXPECT(fd[0] >= 0);
-		EXPECT_EQ(close(l), 0);
-	}
+	else
+		tcp_pair(fd);
 	EXPECT_EQ(setsockopt(fd[1], SOL_SOCKET, SO_SNDBUF, &narrow, sizeof(narrow)), 0);
 	EXPECT_EQ(setsockopt(fd[0], SOL_SOCKET, SO_RCVBUF, &narrow, sizeof(narrow)), 0);
 }
