@@ -100,13 +100,16 @@ static inline int awake(pid_t pid)
 }
 
 /* Four looks in a row: one is not taken at one moment, and who is to run may be handed from a
- * kernel thread that is still to be looked at to one that was. The sleep now and then is for
- * events that are looked for only by who has nothing else to do. */
+ * kernel thread that is still to be looked at to one that was. Before each whoever is ready has
+ * a turn: where threads have no kernel threads of their own one may be that had to give way, even
+ * to the looker when its sleep was over, and no kernel thread shows it. The sleep now and then is
+ * for events that are looked for only by who has nothing else to do. */
 static inline void await_sleep_of(pid_t pid, int but)
 {
 	for (int looks = 0, quiet = 0; quiet < 4; looks++) {
 		if (looks % 20 == 0)
 			nanosleep(&(struct timespec){ .tv_nsec = 100 * US }, NULL);
+		sched_yield();
 		quiet = awake(pid) > but ? 0 : quiet + 1;
 	}
 }
