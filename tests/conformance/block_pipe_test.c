@@ -504,7 +504,8 @@ static void *does_not_wait(void *arg)
 	nonblocking(ends[1], true);
 	FAILS(write(ends[1], c, 1), EAGAIN);
 	EXPECT_EQ(ioctl(ends[0], FIONREAD, &nread), 0);
-	EXPECT_EQ(nread, 65536);
+	/* 64 KiB, but less where the user has many pipes. */
+	EXPECT_EQ(nread, fcntl(ends[0], F_GETPIPE_SZ));
 	/* More than fits, at once: what fits goes in. */
 	EXPECT_EQ(read(ends[0], got, 4096), 4096);
 	EXPECT_EQ(write(ends[1], sent, 8192), 4096);
