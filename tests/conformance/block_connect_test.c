@@ -7,23 +7,33 @@
 #include <sys/time.h>
 
 static struct sockaddr_in at;
-static int listener, stuffing, fd;
+static int listener, stuffing, fd, held;
 
 static const struct sockaddr *address(void)
 {
 	return (const struct sockaddr *)&at;
 }
 
-static int listens(int backlog, struct sockaddr_in *where)
+/* One that is bound there, or to a port of its own, and says which. All that are bound so share
+ * the port, and nobody else gets it while one of them is there. */
+static int binds(in_port_t port, struct sockaddr_in *where)
 {
 	socklen_t len = sizeof(*where);
-	int l = socket(AF_INET, SOCK_STREAM, 0), on = 1;
+	int s = socket(AF_INET, SOCK_STREAM, 0), on = 1;
 
 	*where = (struct sockaddr_in){ .sin_family = AF_INET,
+				       .sin_port = port,
 				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	EXPECT_EQ(setsockopt(l, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)), 0);
-	EXPECT_EQ(bind(l, (struct sockaddr *)where, len), 0);
-	EXPECT_EQ(getsockname(l, (struct sockaddr *)where, &len), 0);
+	EXPECT_EQ(setsockopt(s, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)), 0);
+	EXPECT_EQ(bind(s, (struct sockaddr *)where, len), 0);
+	EXPECT_EQ(getsockname(s, (struct sockaddr *)where, &len), 0);
+	return s;
+}
+
+static int listens(int backlog, struct sockaddr_in *where)
+{
+	int l = binds(0, where);
+
 	EXPECT_EQ(listen(l, backlog), 0);
 	return l;
 }
@@ -39,26 +49,26 @@ static int fills(int l, const struct sockaddr_in *where)
 	return s;
 }
 
-/* Not before it asks again, which may take a second. */
+/* Not before it asks again, which may take a second. Nobody else listens there meanwhile. */
 static void refuses(void)
 {
+	held = binds(at.sin_port, &at);
 	EXPECT_EQ(close(listener), 0);
 	listener = -1;
 }
 
 /* s, which waits for a connection to *where, is asked for one from there: to both that is an
- * answer. Returns the other end. */
-static int answers(int l, const struct sockaddr_in *where, int s)
+ * answer. Returns the other end. Not before that is the listener closed: who asks again finds one
+ * or the other. */
+static int answers(int l, struct sockaddr_in *where, int s)
 {
-	int end = socket(AF_INET, SOCK_STREAM, 0), on = 1;
+	int end = binds(where->sin_port, where);
 	struct sockaddr_in own;
 	socklen_t len = sizeof(own);
 
-	EXPECT_EQ(close(l), 0);
 	EXPECT_EQ(getsockname(s, (struct sockaddr *)&own, &len), 0);
-	EXPECT_EQ(setsockopt(end, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)), 0);
-	EXPECT_EQ(bind(end, (const struct sockaddr *)where, sizeof(*where)), 0);
 	EXPECT_EQ(connect(end, (struct sockaddr *)&own, len), 0);
+	EXPECT_EQ(close(l), 0);
 	return end;
 }
 
@@ -76,6 +86,7 @@ static void opens(void)
 	stuffing = fills(listener, &at);
 	fd = socket(AF_INET, SOCK_STREAM, 0);
 	EXPECT(fd >= 0);
+	held = -1;
 }
 
 static void ends(void)
@@ -85,6 +96,8 @@ static void ends(void)
 	EXPECT_EQ(close(stuffing), 0);
 	if (fd >= 0)
 		EXPECT_EQ(close(fd), 0);
+	if (held >= 0)
+		EXPECT_EQ(close(held), 0);
 }
 
 /* ---- as any blocking call ---- */
@@ -319,11 +332,38 @@ static void jumps(int sig)
 
 static void *jumps_out(void *arg)
 {
-	tick(&entered);
-	if (sigsetjmp(back, 1) == 0)
+	if (sigsetjmp(back, 1) == 0) {
+		tick(&entered);
 		connect(fd, address(), sizeof(at));
+	}
 	tick(&returned);
 	return arg;
+}
+
+static void *reads_one(void *arg)
+{
+	char c;
+
+	tick(&entered);
+	EXPECT_EQ(read(*(int *)arg, &c, 1), 1);
+	return NULL;
+}
+
+/* What is made once for all who wait for a descriptor is there then. */
+static void wait_for_a_descriptor(void)
+{
+	pthread_t t;
+	int p[2];
+
+	EXPECT_EQ(pipe(p), 0);
+	entered.n = 0;
+	start(&t, 1, reads_one, &p[0]);
+	await(&entered, 1);
+	settle();
+	EXPECT_EQ(write(p[1], "x", 1), 1);
+	join(&t, 1);
+	EXPECT_EQ(close(p[0]), 0);
+	EXPECT_EQ(close(p[1]), 0);
 }
 
 static int descriptors(void)
@@ -342,6 +382,7 @@ static int descriptors(void)
 TEST(a_handler_may_jump_out_of_it)
 {
 	handle_with(SIGUSR1, jumps, SA_RESTART);
+	wait_for_a_descriptor();
 	for (int i = 0, before = 0; i < 8; i++) {
 		pthread_t t;
 		begins();
@@ -495,9 +536,9 @@ static void *does_not_wait(void *arg)
 	struct sockaddr_in there, nobody;
 	struct sockaddr_in6 six = { .sin6_family = AF_INET6, .sin6_addr = in6addr_loopback };
 	int l = listens(4, &there), s = socket(AF_INET, SOCK_STREAM, 0), p[2];
+	int deaf = binds(0, &nobody);
 	const struct sockaddr *to = (struct sockaddr *)&there;
 
-	close(listens(4, &nobody));
 	EXPECT_EQ(pipe(p), 0);
 	FAILS(connect(-1, to, sizeof(there)), EBADF);
 	FAILS(connect(p[0], to, sizeof(there)), ENOTSOCK);
@@ -518,6 +559,7 @@ static void *does_not_wait(void *arg)
 	EXPECT_EQ(connect(s, (struct sockaddr *)&nobody, sizeof(nobody)), 0);
 	EXPECT_EQ(close(s), 0);
 	EXPECT_EQ(close(l), 0);
+	EXPECT_EQ(close(deaf), 0);
 	EXPECT_EQ(close(p[0]), 0);
 	EXPECT_EQ(close(p[1]), 0);
 	return arg;
