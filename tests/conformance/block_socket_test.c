@@ -1,6 +1,6 @@
 /* Calls that block on sockets, each on several kinds. The same holds natively; what sockets
  * mean beyond blocking is in block_sockopt_test.c. */
-#include "common.h"
+#include "pair.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -563,15 +563,17 @@ TEST(connect_says_at_once_that_nobody_listens)
 {
 	struct sockaddr_in at;
 	struct listener un;
-	int l = listens_tcp(&at), fd = socket(AF_INET, SOCK_STREAM, 0);
+	int l = socket(AF_INET, SOCK_STREAM, 0), fd = socket(AF_INET, SOCK_STREAM, 0);
 	int u = listens_unix(&un, 1), error;
 	socklen_t len = sizeof(error);
 	struct pollfd p;
 	pthread_t t;
 
 	EXPECT_EQ(pthread_create(&t, NULL, counts, NULL), 0);
-	EXPECT_EQ(close(l), 0);
+	/* Bound, so that no other process listens there. */
+	own_address(l, &at);
 	FAILS(connect(fd, (struct sockaddr *)&at, sizeof(at)), ECONNREFUSED);
+	EXPECT_EQ(close(l), 0);
 	EXPECT_EQ(close(u), 0);
 	u = socket(AF_UNIX, SOCK_STREAM, 0);
 	FAILS(connect(u, (struct sockaddr *)&un.at, un.len), ECONNREFUSED);
