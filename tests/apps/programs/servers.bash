@@ -43,7 +43,7 @@ app_mariadb() { served mariadb; }
 app varnish "100 connections, one in ten to the origin" varnish nginx wrk
 app_varnish() { served varnish; }
 
-app apache "100 threads, 80 connections" apache2-bin wrk
+app apache "200 threads, 80 connections" apache2-bin wrk
 app_apache() { served apache; }
 
 app haproxy "4 threads, 100 connections" haproxy nginx wrk
