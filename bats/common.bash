@@ -19,3 +19,8 @@ build() {
 threads_of() {
 	awk '/^Threads:/ { print $2 }' "/proc/$1/status"
 }
+
+# listens PATH: true if somebody does, at that socket. It is there before, from when it is given its name.
+listens() {
+	awk -v path="$1" '$4 == "00010000" && $8 == path { found = 1 } END { exit !found }' /proc/net/unix
+}

@@ -332,7 +332,7 @@ database() {
 		--innodb-log-file-size=8M --max-connections=300 --connect-timeout=500 >"$work/out" 2>&1 3>&- &
 	pid=$!
 	disown
-	until [ -S "$work/s" ]; do
+	until listens "$work/s"; do
 		kill -0 "$pid"
 		sleep 0.05
 	done
@@ -342,16 +342,19 @@ database() {
 	command -v mariadbd >/dev/null || skip "no mariadbd"
 	LD_PRELOAD=$heddle GOMAXPROCS=2 database
 	python3 - "$work/s" "$command" "$pid" "$work/dump" <<-'END'
-		import json, re, socket, subprocess, sys, time
+		import re, socket, subprocess, sys, time
 		clients = [socket.socket(socket.AF_UNIX) for _ in range(200)]
 		for c in clients:
 		    c.connect(sys.argv[1])
 		    assert len(c.recv(4)) == 4
 		def asked(*what):
 		    return subprocess.run([sys.argv[2], *what], capture_output=True, text=True, check=True).stdout
-		while json.loads(asked("stats", sys.argv[3], "--json"))["states"]["waiting"] < 200:
+		# Who was greeted may be on its way to where it waits.
+		while True:
+		    dump = asked("dump", sys.argv[3])
+		    if max(map(int, re.findall(r"^(\d+) threads: waiting", dump, re.M)), default=0) >= 200:
+		        break
 		    time.sleep(0.05)
-		dump = asked("dump", sys.argv[3])
 		open(sys.argv[4], "w").write(dump)
 		assert "no stack" not in dump, dump
 		head, *entries = dump.split("\n\n")
@@ -366,10 +369,11 @@ database() {
 		    last = [l for l in e.splitlines() if l.startswith("    ")][-1]
 		    assert "thread_main+" in last or "_start+" in last, e
 		assert n == total, (n, total)
-		assert max(int(m) for m in re.findall(r"^(\d+) threads: waiting", dump, re.M)) >= 200, dump
 	END
 	# And these 200 stacks are those that gdb finds natively.
 	end_watched
+	# Its socket has the same name, and listens until it has ended.
+	while kill -0 "$pid" 2>/dev/null; do sleep 0.05; done
 	rm -rf "$work/db" "$work/s"
 	database
 	python3 -c 'import socket, sys
@@ -379,7 +383,11 @@ for c in clients:
     assert len(c.recv(4)) == 4
 print("connected", flush=True)
 sys.stdin.read()' "$work/s" >"$work/clients" < <(tail -f /dev/null --pid="$pid" 3>&-) 3>&- &
-	until grep -q connected "$work/clients"; do sleep 0.05; done
+	clients=$!
+	until grep -q connected "$work/clients"; do
+		kill -0 "$clients"
+		sleep 0.05
+	done
 	run same_chains mariadbd "$work/dump" handle_one_connection
 	[ "$status" -eq 0 ]
 	read -r threads depth <<<"${lines[-1]}"
@@ -395,6 +403,8 @@ sys.stdin.read()' "$work/s" >"$work/clients" < <(tail -f /dev/null --pid="$pid" 
 		#include <unistd.h>
 		static __attribute__((noinline)) int rests_here(void)
 		{
+			puts("ready");
+			fflush(stdout);
 			return pause() + 1;
 		}
 		static void *begins_here(void *arg)
@@ -405,8 +415,6 @@ sys.stdin.read()' "$work/s" >"$work/clients" < <(tail -f /dev/null --pid="$pid" 
 		{
 			pthread_t t;
 			pthread_create(&t, NULL, begins_here, NULL);
-			puts("ready");
-			fflush(stdout);
 			pthread_join(t, NULL);
 		}
 	C

@@ -165,7 +165,7 @@ free_port() {
 # await PORT|PATH: until something listens there.
 await() {
 	local tries=1200
-	until if [[ $1 == /* ]]; then [ -S "$1" ]; else (: <>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; fi; do
+	until if [[ $1 == /* ]]; then listens "$1"; else (: <>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; fi; do
 		((tries-- > 0))
 		sleep 0.05
 	done
