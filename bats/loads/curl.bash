@@ -9,7 +9,8 @@ start() { mkdir "$run/out"; }
 work() {
 	cd "$run"
 	local began=$EPOCHREALTIME
-	serve curl --no-progress-meter --parallel --parallel-max 50 -K "$work/transfers"
+	# Who looks up a name is gone before anybody has seen him: heddle counts how many there were at once.
+	serve env HEDDLE_STATS="$run/stats" curl --no-progress-meter --parallel --parallel-max 50 -K "$work/transfers"
 	watching $pid
 	status=0
 	wait $pid || status=$?
