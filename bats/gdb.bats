@@ -23,8 +23,10 @@ kinds() {
 		#include <unistd.h>
 		static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER;
 		static sem_t never;
+		static _Atomic int burning;
 		static void *burns(void *arg)
 		{
+			burning++;
 			for (volatile long i = 0;; i++)
 				;
 			return arg;
@@ -72,6 +74,9 @@ kinds() {
 			pthread_create(&t, NULL, reads, NULL);
 			pthread_create(&t, NULL, sleeps, NULL);
 			pthread_setname_np(t, "sleeper");
+			/* There is no stack of one that has not begun. */
+			while (burning < 3)
+				usleep(1000);
 			puts("ready");
 			fflush(stdout);
 			if (argc > 2 && open(argv[2], O_RDONLY) >= 0)

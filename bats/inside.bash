@@ -16,12 +16,20 @@ watched() {
 	done
 }
 
-# until_states TEXT: until its threads are in these states, in any order, as in `"waiting": 3, "runnable": 1`.
+# until_states TEXT: until its threads are in these states, in any order, as in `"waiting": 3, "runnable": 1`. One after
+# the other is looked at: so if all are to wait, nobody may have gone to or from a cpu between two looks.
 # until_asleep: natively, until none runs.
 until_states() {
-	local wanted
+	local wanted look switches before=''
 	wanted=$(sort_states <<<"$1")
-	until [ "$("$command" stats "$pid" --json | sed -n 's/.*"states": {\([^}]*\)}.*/\1/p' | sort_states)" = "$wanted" ]; do
+	while true; do
+		look=$("$command" stats "$pid" --json) || true
+		switches=
+		if [ "$(sed -n 's/.*"states": {\([^}]*\)}.*/\1/p' <<<"$look" | sort_states)" = "$wanted" ]; then
+			switches=$(sed -n 's/.*"switches": \([0-9]*\).*/\1/p' <<<"$look")
+			if [[ $wanted == *runn* || $switches = "$before" ]]; then break; fi
+		fi
+		before=$switches
 		kill -0 "$pid"
 		sleep 0.05
 	done
