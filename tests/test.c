@@ -1,6 +1,7 @@
 /* The driver behind test.h: forks, times, counts. */
 #include "test.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -132,13 +133,16 @@ static bool reap(pid_t pid, unsigned seconds, int *status)
 {
 	struct timespec limit = { .tv_sec = seconds };
 	sigset_t chld;
+	int sig;
 
 	sigemptyset(&chld);
 	sigaddset(&chld, SIGCHLD);
 	for (;;) {
 		if (waitpid(pid, status, WNOHANG) == pid)
 			return true;
-		if (sigtimedwait(&chld, NULL, &limit) < 0)
+		/* Who was stopped and goes on, by a debugger or a freezer, is interrupted. */
+		sig = sigtimedwait(&chld, NULL, &limit);
+		if (sig < 0 && errno != EINTR)
 			break;
 	}
 	kill(pid, getenv("HEDDLE_TEST_CORE") ? SIGABRT : SIGKILL);
