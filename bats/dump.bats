@@ -150,22 +150,26 @@ teardown() {
 @test "no call ends early because its thread was looked at" {
 	build calls <<-'C'
 		#include <errno.h>
+		#include <fcntl.h>
 		#include <pthread.h>
 		#include <signal.h>
 		#include <stdio.h>
 		#include <string.h>
 		#include <sys/epoll.h>
+		#include <sys/eventfd.h>
 		#include <sys/ipc.h>
 		#include <sys/sem.h>
 		#include <sys/syscall.h>
 		#include <unistd.h>
-		static const struct timespec some = { 3, 0 };
+		static const struct timespec long_ = { 1000, 0 };
+		static int event, id;
 		/* Behind everybody's back. */
 		static void *polls(void *arg)
 		{
-			struct epoll_event e;
+			struct epoll_event e = { EPOLLIN, { 0 } };
 			long fd = epoll_create1(0), r;
-			register long timeout __asm__("r10") = 3000;
+			register long timeout __asm__("r10") = 1000000;
+			epoll_ctl((int)fd, EPOLL_CTL_ADD, event, &e);
 			__asm__ volatile("syscall" : "=a"(r) : "a"(SYS_epoll_wait), "D"(fd), "S"(&e), "d"(1),
 				"r"(timeout) : "rcx", "r11", "memory");
 			printf("epoll_wait %ld\n", r);
@@ -177,47 +181,63 @@ teardown() {
 			int r;
 			sigemptyset(&set);
 			sigaddset(&set, SIGUSR1);
-			pthread_sigmask(SIG_BLOCK, &set, NULL);
-			r = sigtimedwait(&set, NULL, &some);
-			printf("sigtimedwait %d %s\n", r, strerror(errno));
+			r = sigtimedwait(&set, NULL, &long_);
+			printf("sigtimedwait %d %s\n", r == SIGUSR1, r < 0 ? strerror(errno) : "");
 			return arg;
 		}
 		static void *semaphores(void *arg)
 		{
 			struct sembuf op = { .sem_num = 0, .sem_op = -1 };
-			int id = semget(IPC_PRIVATE, 1, 0600), r = semtimedop(id, &op, 1, &some);
-			printf("semtimedop %d %s\n", r, strerror(errno));
-			semctl(id, 0, IPC_RMID);
+			int r = semtimedop(id, &op, 1, &long_);
+			printf("semtimedop %d %s\n", r, r < 0 ? strerror(errno) : "");
 			return arg;
 		}
-		int main(void)
+		int main(int argc, char **argv)
 		{
 			pthread_t t[3];
+			sigset_t set;
+			event = eventfd(0, 0);
+			id = semget(IPC_PRIVATE, 1, 0600);
+			sigemptyset(&set);
+			sigaddset(&set, SIGUSR1);
+			pthread_sigmask(SIG_BLOCK, &set, NULL);
 			pthread_create(&t[0], NULL, polls, NULL);
 			pthread_create(&t[1], NULL, awaits, NULL);
 			pthread_create(&t[2], NULL, semaphores, NULL);
 			puts("ready");
 			fflush(stdout);
+			/* Until each has been looked at. */
+			if (argc < 2 || open(argv[1], O_RDONLY) < 0)
+				return 1;
+			eventfd_write(event, 1);
+			pthread_kill(t[1], SIGUSR1);
+			semop(id, &(struct sembuf){ .sem_num = 0, .sem_op = 1 }, 1);
 			for (int i = 0; i < 3; i++)
 				pthread_join(t[i], NULL);
+			semctl(id, 0, IPC_RMID);
 			puts("over");
 			fflush(stdout);
 			pause();
 		}
 	C
-	watched 2 "$work/calls"
+	mkfifo "$work/go"
+	watched 2 "$work/calls" "$work/go"
+	until_states '"syscall, no P": 3, "running, no P": 1'
 	for i in $(seq 30); do
 		"$command" dump "$pid" >>"$work/dump"
 		sleep 0.02
 	done
-	grep -q ' polls+0x' "$work/dump"
+	[ "$(grep -c ' polls+0x' "$work/dump")" -eq 30 ]
+	grep -q ' awaits+0x' "$work/dump"
+	grep -q ' semtimedop+0x' "$work/dump"
+	: >"$work/go"
 	until grep -q over "$work/out"; do
 		kill -0 "$pid"
 		sleep 0.05
 	done
-	grep -qx "epoll_wait 0" "$work/out"
-	grep -qx "sigtimedwait -1 Resource temporarily unavailable" "$work/out"
-	grep -qx "semtimedop -1 Resource temporarily unavailable" "$work/out"
+	grep -qx "epoll_wait 1" "$work/out"
+	grep -qx "sigtimedwait 1 " "$work/out"
+	grep -qx "semtimedop 0 " "$work/out"
 }
 
 # What gdb says of a native run: how deep each thread is, and that it holds what the dump has.
