@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -178,6 +179,8 @@ int main(int argc, char **argv)
 		pid_t pid = fork();
 		if (pid == 0) {
 			setpgid(0, 0);
+			/* Whoever ends the driver ends what it runs, which may be a loop. */
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
 			sigprocmask(SIG_UNBLOCK, &chld, NULL);
 			t->fn();
 			fflush(stdout);
