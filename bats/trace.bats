@@ -17,10 +17,21 @@ read_trace() {
 	while IFS== read -r line value; do found[$line]=$value; done <"$work/found"
 }
 
-# Threads that take a lock, sleep and end. They have all been gone for a while when the process ends.
+# goes_on PID N: once N threads of it have ended; it waits for a signal. Who was joined is there a little longer, and what
+# goes on at the end of a process is in the totals or not.
+goes_on() {
+	until "$command" stats "$1" --json 2>/dev/null | grep -q "\"finished\": $2,"; do
+		kill -0 "$1"
+		sleep 0.02
+	done
+	kill -USR1 "$1"
+}
+
+# Threads that take a lock, sleep and end. With an argument it is to be told when to end, by goes_on.
 python_threads() {
 	cat >"$work/threads.py" <<-'END'
-		import threading, time
+		import signal, sys, threading, time
+		signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
 		lock = threading.Lock()
 		def work():
 		    for _ in range(50):
@@ -29,16 +40,18 @@ python_threads() {
 		threads = [threading.Thread(target=work) for _ in range(10)]
 		for t in threads: t.start()
 		for t in threads: t.join()
-		time.sleep(0.2)
+		if len(sys.argv) > 1: signal.sigwait([signal.SIGUSR1])
 	END
 }
 
 @test "python's threads: every run, every wait, and the totals of the scheduler" {
 	python_threads
 	for procs in 1 2 8; do
-		run "$command" run -p "$procs" --trace "$work/t$procs" python3 "$work/threads.py"
-		[ "$status" -eq 0 ]
-		[ -z "$output" ]
+		"$command" run -p "$procs" --trace "$work/t$procs" python3 "$work/threads.py" told >"$work/said" 2>&1 3>&- &
+		pid=$!
+		goes_on "$pid" 10
+		wait "$pid"
+		[ ! -s "$work/said" ]
 		read_trace "$work/t$procs"
 		[ "${found[total_lost]}" -eq 0 ]
 		[ "${found[total_procs]}" -eq "$procs" ]
@@ -52,17 +65,19 @@ python_threads() {
 	head -c 8000000 /dev/urandom >"$work/big"
 	run "$command" run -p 2 --trace "$work/t" xz -T8 -0 -k --block-size=500KiB "$work/big"
 	[ "$status" -eq 0 ]
-	read_trace "$work/t"
+	# The last is perhaps not asleep yet.
+	read_trace --busy "$work/t"
 	[ "${found[total_lost]}" -eq 0 ]
 	[ "${found[gs]}" -ge 9 ]
 	[ "${found[wait_futex]}" -ge 8 ]
 	[ "${found[arrows]}" -ge 8 ]
 }
 
-# Two that hand each other a lock; names; one that blocks in a call.
+# Two that hand each other a lock; names; one that blocks in a call. With an argument it is to be told when to end.
 pairs() {
 	build pairs <<-'C'
 		#include <pthread.h>
+		#include <signal.h>
 		#include <stdio.h>
 		#include <unistd.h>
 		static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -88,9 +103,15 @@ pairs() {
 			read(fds[0], &c, 1);
 			return arg;
 		}
-		int main(void)
+		int main(int argc, char **argv)
 		{
 			pthread_t t[3];
+			sigset_t told;
+			int sig;
+			(void)argv;
+			sigemptyset(&told);
+			sigaddset(&told, SIGUSR1);
+			sigprocmask(SIG_BLOCK, &told, NULL);
 			pipe(fds);
 			pthread_create(&t[2], NULL, wait_for_byte, NULL);
 			pthread_create(&t[0], NULL, take_turns, NULL);
@@ -101,15 +122,24 @@ pairs() {
 			pthread_join(t[2], NULL);
 			printf("%p\n", (void *)&lock);
 			fflush(stdout);
-			usleep(200000);
+			if (argc > 1)
+				sigwait(&told, &sig);
+			return 0;
 		}
 	C
 }
 
-@test "who readied whom, who waited for what, and names" {
+# traced_pairs PROCS: $work/t.
+traced_pairs() {
 	pairs
-	run "$command" run -p 1 --trace "$work/t" "$work/pairs"
-	[ "$status" -eq 0 ]
+	"$command" run -p "$1" --trace "$work/t" "$work/pairs" told 3>&- &
+	pid=$!
+	goes_on "$pid" 3
+	wait "$pid"
+}
+
+@test "who readied whom, who waited for what, and names" {
+	traced_pairs 1
 	read_trace "$work/t"
 	[ "${found[arrows]}" -ge 200 ]
 	[ "${found[wait_IO_read]}" -ge 1 ]
@@ -293,7 +323,10 @@ time.sleep(1000)'
 	run "$command" run --trace "$work/link" python3 "$work/threads.py"
 	[ "$status" -eq 2 ]
 	# By the variable alone: beside it.
-	HEDDLE_TRACE=$work/link preloaded 2 python3 "$work/threads.py"
+	HEDDLE_TRACE=$work/link LD_PRELOAD=$heddle GOMAXPROCS=2 python3 "$work/threads.py" told 3>&- &
+	pid=$!
+	goes_on "$pid" 10
+	wait "$pid"
 	[ ! -e "$work/elsewhere" ]
 	[ "$(cat "$work/t")" = precious ]
 	read_trace "$work"/link.*
@@ -312,14 +345,17 @@ time.sleep(1000)'
 	python3 -c 'import json, sys; assert len(json.load(open(sys.argv[1]))) > 100' "$work/t"
 }
 
-# Eight threads that sleep and end, before and after what $1 names.
+# Eight threads that sleep and end, before and after what $1 names. Sets pid; each eight have ended, by goes_on, before it
+# does the next.
 oddity() {
 	cat >"$work/odd.py" <<-'END'
-		import os, resource, sys, threading, time
+		import os, resource, signal, sys, threading, time
+		signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
 		def go():
 		    threads = [threading.Thread(target=lambda: [time.sleep(0.001) for _ in range(20)]) for _ in range(8)]
 		    for t in threads: t.start()
 		    for t in threads: t.join()
+		    signal.sigwait([signal.SIGUSR1])
 		def daemon():
 		    if os.fork(): os._exit(0)
 		    os.setsid()
@@ -345,29 +381,33 @@ oddity() {
 		do()
 		go()
 	END
-	(cd "$work" && "$command" run -p 2 --trace "$1.json" python3 odd.py "$1" "$work/root")
+	cd "$work"
+	"$command" run -p 2 --trace "$1.json" python3 odd.py "$1" "$work/root" 3>&- &
+	pid=$!
+	goes_on "$pid" 8
+}
+oddity_in_one() {
+	oddity "$1"
+	goes_on "$pid" 16
+	wait "$pid"
+	read_trace "$work/$1.json"
+	[ "${found[exits]}" -eq 16 ]
 }
 
 @test "programs that close everything, become daemons, others or another user's, or change their root" {
 	mkdir "$work/root"
-	for odd in closes chdir limits; do
-		oddity "$odd"
-		read_trace "$work/$odd.json"
-		[ "${found[exits]}" -eq 16 ]
-	done
+	for odd in closes chdir limits; do oddity_in_one "$odd"; done
 	if [ "$(id -u)" -eq 0 ]; then
-		for odd in chroot setuid; do
-			oddity "$odd"
-			read_trace "$work/$odd.json"
-			[ "${found[exits]}" -eq 16 ]
-		done
+		for odd in chroot setuid; do oddity_in_one "$odd"; done
 	fi
 	# What was and what comes are two processes, or one that is another program then.
 	for odd in daemon exec; do
 		oddity "$odd"
+		# The next is there when its trace is.
 		until compgen -G "$work/$odd.json.*" >/dev/null; do sleep 0.05; done
 		pid=$(echo "$work/$odd".json.*)
 		pid=${pid##*.}
+		goes_on "$pid" 8
 		while kill -0 "$pid" 2>/dev/null; do sleep 0.05; done
 		read_trace "$work/$odd.json.$pid"
 		[ "${found[exits]}" -eq 8 ]
@@ -390,11 +430,12 @@ oddity() {
 }
 
 @test "a process of the same family has a file of its own; a program that is another's next has what was" {
-	python_threads
 	cat >"$work/family.py" <<-'END'
-		import os, sys, threading
-		def one(): 
+		import os, signal, sys, threading
+		signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+		def one():
 		    t = threading.Thread(target=print); t.start(); t.join()
+		    signal.sigwait([signal.SIGUSR1])
 		one()
 		child = os.fork()
 		if child == 0:
@@ -404,9 +445,15 @@ oddity() {
 		print(child, flush=True)
 		os.execv("/bin/true", ["true"])
 	END
-	HEDDLE_TRACE=$work/t run preloaded 2 python3 "$work/family.py"
-	[ "$status" -eq 0 ]
-	child=$(tail -n 1 <<<"$output")
+	HEDDLE_TRACE=$work/t LD_PRELOAD=$heddle GOMAXPROCS=2 python3 "$work/family.py" >"$work/said" 3>&- &
+	pid=$!
+	goes_on "$pid" 1
+	until compgen -G "$work/t.*" >/dev/null; do sleep 0.05; done
+	child=$(echo "$work"/t.*)
+	child=${child##*.}
+	goes_on "$child" 1
+	wait "$pid"
+	[ "$(tail -n 1 "$work/said")" = "$child" ]
 	read_trace "$work/t.$child"
 	[ "${found[exits]}" -ge 1 ]
 	python3 -c 'import json, sys; print(len(json.load(open(sys.argv[1]))))' "$work/t"
@@ -513,9 +560,7 @@ busy() {
 }
 
 @test "summarize: its sums are those of the trace, and it says whether the scheduler's agree" {
-	pairs
-	run "$command" run -p 2 --trace "$work/t" "$work/pairs"
-	[ "$status" -eq 0 ]
+	traced_pairs 2
 	"$command" trace summarize --top 100 "$work/t" >"$work/said"
 	python3 - "$work/t" "$work/said" <<-'END'
 		import collections, json, re, sys

@@ -7,16 +7,27 @@ def ns(us):
     return round(us * 1000)
 
 def load(path, killed):
+    """All of it; and whether it breaks off: a kill may come in the midst of a write, with what was written before behind it."""
     text = open(path).read()
     try:
-        return json.loads(text)
+        return json.loads(text), False
     except ValueError:
         if not killed:
             raise
-        return json.loads(text[: text.rindex("\n") + 1].rstrip().rstrip(",") + "]")
+    assert text.startswith("[\n")
+    whole = []
+    for line in text[2:].split("\n"):
+        try:
+            whole.append(json.loads(line.removesuffix(",")))
+        except ValueError:
+            break
+    return whole, True
 
 killed, busy = (sys.argv[1] == how for how in ("--killed", "--busy"))
-events = load(sys.argv[-1], killed)
+events, broken = load(sys.argv[-1], killed)
+if broken and events and (events[-1]["ph"] == "s" or events[-1]["ph"] == "X" and events[-1]["pid"] == 1):
+    # The other half of what was put last is missing.
+    events.pop()
 totals = {}
 tracks, names, starts, ends = collections.defaultdict(list), {}, {}, {}
 found = collections.Counter()
