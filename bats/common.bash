@@ -15,6 +15,16 @@ build() {
 	gcc -O1 -pthread -x c - -o "$work/$1" -D_GNU_SOURCE
 }
 
+# gone TEXT: until no process has it in its command line. Who was killed is there until it has had the cpu once more.
+gone() {
+	for _ in $(seq 1000); do
+		pgrep -f -- "$1" >/dev/null || return 0
+		sleep 0.05
+	done
+	pgrep -af -- "$1"
+	return 1
+}
+
 # threads_of PID: how many kernel threads it has.
 threads_of() {
 	awk '/^Threads:/ { print $2 }' "/proc/$1/status"

@@ -6,6 +6,7 @@ load common
 build_waits() {
 	build waits <<'C'
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,7 +79,9 @@ int main(int argc, char **argv)
 		at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 		if (bind(listener, (struct sockaddr *)&at, len) ||
 		    getsockname(listener, (struct sockaddr *)&at, &len) || listen(listener, 0) ||
-		    connect(full, (struct sockaddr *)&at, len))
+		    connect(full, (struct sockaddr *)&at, len) ||
+		    /* Not before its answer has come here, too. */
+		    poll(&(struct pollfd){ listener, POLLIN, 0 }, 1, -1) != 1)
 			return 1;
 	}
 	for (long i = 0; i < N; i++) {

@@ -146,6 +146,8 @@ burn()'
 		[ "$status" -eq 1 ]
 	fi
 	kill -STOP "$pid"
+	# It is when the last of its kernel threads is.
+	while grep -L '^State:.T' "/proc/$pid/task/"*/status | grep -q .; do sleep 0.05; done
 	run "$command" ctl "$pid" procs=4
 	kill -CONT "$pid"
 	[ "$status" -eq 1 ]
