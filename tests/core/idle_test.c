@@ -75,15 +75,18 @@ static long number_after(const char *text, const char *name)
 	return at ? atol(at + strlen(name)) : 0;
 }
 
-/* All Ms, sysmon's too. */
-static struct seen look(void)
+/* All Ms, sysmon's too; and whether each of them sleeps. */
+static struct seen look(bool *asleep)
 {
 	struct seen s = { 0, 0, 0 };
+
+	*asleep = true;
 
 	for (struct m *mp = ld_acq(&sched.allm); mp; mp = mp->alllink) {
 		char path[64], text[4096];
 		snprintf(path, sizeof(path), "/proc/self/task/%d/status", ld_rlx(&mp->tid));
 		EXPECT(os_readfile(path, text, sizeof(text)) > 0);
+		*asleep &= strstr(text, "\nState:\tS") != NULL;
 		s.voluntary += number_after(text, "\nvoluntary_ctxt_switches:");
 		s.nonvoluntary += number_after(text, "\nnonvoluntary_ctxt_switches:");
 		s.threads++;
@@ -98,17 +101,23 @@ static unsigned watch_seconds;
 static void *watch(void *arg)
 {
 	uint32_t expected = (uint32_t)(uintptr_t)arg;
+	struct seen again;
+	bool asleep, still;
 
 	while (ld_sc(&ready_to_watch) != expected)
 		usleep(1000);
-	/* Then sysmon goes to sleep, and who woke for it. */
-	while (!ld_sc(&sched.sysmonwait))
-		usleep(1000);
-	usleep(300 * 1000);
-	before = look();
+	/* Then sysmon goes to sleep, and who woke for it: some of them wait for a cpu, perhaps. */
+	do {
+		while (!ld_sc(&sched.sysmonwait))
+			usleep(1000);
+		before = look(&asleep);
+		usleep(300 * 1000);
+		again = look(&still);
+	} while (!asleep || !still || again.voluntary != before.voluntary ||
+		 again.threads != before.threads);
 	ticks_seen = ld_sc(&ticks);
 	usleep(watch_seconds * 1000000);
-	after = look();
+	after = look(&asleep);
 	ticks_seen = ld_sc(&ticks) - ticks_seen;
 	st_sc(&watched, 1);
 	futex_wake(&watched, 1, (uint32_t)FUTEX_ANY, 0);
