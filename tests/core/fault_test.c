@@ -244,7 +244,8 @@ TEST(without_new_threads_those_there_are_do_the_work)
 	meet(PS);
 	group_wait(&grp);
 	counts_are_whole(PS);
-	EXPECT_EQ(sched.mcount, ms + PS - 1);
+	/* One that is about to sleep is not found yet by who wants one more. */
+	EXPECT(sched.mcount >= ms + PS - 1 && sched.mcount <= ms + 2 * (PS - 1));
 }
 
 TEST(without_memory_for_new_threads_those_there_are_do_the_work)
