@@ -49,8 +49,8 @@ static void *not_its_owner(void *m)
 
 static void *times_out(void *m)
 {
-	struct timespec until = in_ms(CLOCK_REALTIME, 8);
 	long start = now_us();
+	struct timespec until = in_ms(CLOCK_REALTIME, 8);
 
 	EXPECT_EQ(pthread_mutex_timedlock(m, &until), ETIMEDOUT);
 	start = now_us() - start;
