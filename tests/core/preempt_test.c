@@ -246,14 +246,22 @@ TEST(a_stopped_loop_of_sse_goes_on_elsewhere_with_its_registers)
 /* ---- ranges that are denied ---- */
 static ATOMIC(uint32_t) phase;
 
+/* From the one phase to the next, and no further: a section of its own, denied as a whole. */
+static void __attribute__((noinline, section("held"))) hold_denied(struct holder *h, uint64_t spins)
+{
+	st_rlx(&phase, 1);
+	registers_hold(&h->want, &h->have, spins, REGISTERS_SSE);
+	st_rlx(&phase, 2);
+}
+
+extern const char __start_held[], __stop_held[];
+
 static void hold_once(void *arg)
 {
 	struct holder *h = &holders[0];
 
 	registers_fill(&h->want, 7, REGISTERS_SSE);
-	st_rlx(&phase, 1);
-	registers_hold(&h->want, &h->have, (uintptr_t)arg * spins_per_ms, REGISTERS_SSE);
-	st_rlx(&phase, 2);
+	hold_denied(h, (uintptr_t)arg * spins_per_ms);
 	EXPECT_EQ(registers_differ(&h->want, &h->have), -1);
 	group_done(&grp);
 }
@@ -264,7 +272,8 @@ static uint64_t turn_beside_denied(uintptr_t ms, enum denial how)
 
 	start(1);
 	spins_per_ms = measure_spins();
-	EXPECT(preempt_deny((uintptr_t)registers_loop, (uintptr_t)registers_loop_end, how));
+	EXPECT(preempt_deny((uintptr_t)registers_hold, (uintptr_t)registers_hold_end, how));
+	EXPECT(preempt_deny((uintptr_t)__start_held, (uintptr_t)__stop_held, how));
 	grp.left = 1;
 	go(hold_once, (void *)ms);
 	t = now_ns();

@@ -24,7 +24,7 @@ struct registers {
 /* registers_hold: loads *from, counts spins down to 0, stores what it then has in *to. */
 void registers_hold(const struct registers *from, struct registers *to, uint64_t spins,
 		    enum registers_level level);
-extern const char registers_loop[], registers_loop_end[];
+extern const char registers_hold_end[];
 
 #define REGS_16(X)                                                                                 \
 	X(0)                                                                                       \
@@ -109,9 +109,7 @@ __asm__(".pushsection .text\n"
 								     "movq 56(%rdi), %r8\n\tmovq 64(%rdi), %r9\n\tmovq 72(%rdi), %r10\n\t"
 								     "movq 80(%rdi), %r11\n\tmovq 88(%rdi), %r12\n\tmovq 96(%rdi), %r13\n\t"
 								     "movq 104(%rdi), %r14\n\tmovq 112(%rdi), %r15\n\tmovq 40(%rdi), %rdi\n"
-								     ".globl registers_loop\nregisters_loop:\n"
-								     "4:\tdecq (%rsp)\n\tjnz 4b\n"
-								     ".globl registers_loop_end\nregisters_loop_end:\n\t"
+								     "4:\tdecq (%rsp)\n\tjnz 4b\n\t"
 								     "movq %rdi, 32(%rsp)\n\tmovq 8(%rsp), %rdi\n\t"
 								     "movq %rax, (%rdi)\n\tmovq %rbx, 8(%rdi)\n\tmovq %rcx, 16(%rdi)\n\t"
 								     "movq %rdx, 24(%rdi)\n\tmovq %rsi, 32(%rdi)\n\tmovq %rbp, 48(%rdi)\n\t"
@@ -130,7 +128,8 @@ __asm__(".pushsection .text\n"
 																	     STORE_XMM) "7:\tfninit\n\tldmxcsr 24(%rsp)\n\tfldcw 28(%rsp)\n\t"
 																			"addq $40, %rsp\n\t"
 																			"popq %r15\n\tpopq %r14\n\tpopq %r13\n\tpopq %r12\n\tpopq %rbx\n\tpopq %rbp\n\t"
-																			"ret\n\t"
+																			"ret\n"
+																			".globl registers_hold_end\nregisters_hold_end:\n\t"
 																			".size registers_hold, . - registers_hold\n"
 																			".popsection\n");
 
