@@ -89,10 +89,13 @@ TEST(one_whose_time_is_up_leaves_the_count)
 	struct deadline d = { MONO, 0 };
 
 	start(2);
-	/* Late enough for both to wait before, on a busy machine too. */
-	d.at = now_ns() + 1500 * (uint64_t)MS;
+	start_waits(w, 1);
+	/* It may be up before we could see it wait. */
+	grp.left = 2;
+	w[1].id = 1;
 	w[1].deadline = &d;
-	start_waits(w, 2);
+	d.at = now_ns() + 20 * MS;
+	go(waits, &w[1]);
 	ended_are(1);
 	EXPECT_EQ(w[1].result, -ETIMEDOUT_);
 	EXPECT_EQ(ld_sc(&queue), 1);
@@ -164,21 +167,35 @@ TEST(a_broadcast_wakes_one_and_moves_the_others)
 	group_wait(&grp);
 }
 
+/* True if they were moved in time; otherwise it says nothing. */
+static bool moved_within(uint64_t ms)
+{
+	struct wait w[2] = { { .move = true }, { .id = 1, .move = true } };
+	struct deadline d = { MONO, 0 };
+	bool in_time;
+
+	start_waits(w, 1);
+	grp.left = 2;
+	w[1].deadline = &d;
+	d.at = now_ns() + ms * MS;
+	go(waits, &w[1]);
+	while (!ld_sc(&w[1].released))
+		gosched();
+	queue_wakeall(&queue);
+	in_time = now_ns() < d.at;
+	group_wait(&grp);
+	EXPECT(now_ns() >= d.at || !in_time);
+	EXPECT_EQ(w[0].result, 0);
+	EXPECT(w[1].result == 0 || !in_time);
+	EXPECT_EQ(futex_wake(&word, 1, (uint32_t)FUTEX_ANY, 0), 0);
+	return in_time;
+}
+
 TEST(one_moved_in_time_has_not_timed_out)
 {
-	static struct wait w[2];
-	struct deadline d = { MONO, 0 };
-
 	start(2);
-	d.at = now_ns() + 1500 * (uint64_t)MS;
-	w[0].move = w[1].move = true;
-	w[1].deadline = &d;
-	start_waits(w, 2);
-	queue_wakeall(&queue);
-	group_wait(&grp);
-	EXPECT(now_ns() >= d.at);
-	EXPECT_EQ(w[1].result, 0);
-	EXPECT_EQ(futex_wake(&word, 1, (uint32_t)FUTEX_ANY, 0), 0);
+	for (uint64_t ms = 100; !moved_within(ms); ms *= 2)
+		continue;
 }
 
 static void *foreign_wait(void *arg)
