@@ -190,7 +190,8 @@ static void sleep_by_rank(void *arg)
 	st_rlx(&awake[rank], true);
 	/* Where they come in a heap after a standstill, those that sysmon put into the global queue
 	 * are behind later ones in the local one. */
-	if (now_ns() - ld_rlx(&last_awake) > STANDSTILL_NS)
+	if (in_turn &&
+	    now_ns() - (at < ld_rlx(&last_awake) ? at : ld_rlx(&last_awake)) > STANDSTILL_NS)
 		in_turn = false;
 	st_rlx(&last_awake, now_ns());
 	/* Whoever was due a quarter of a second earlier has been run before. On several Ps one may
