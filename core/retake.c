@@ -13,6 +13,9 @@ enum {
 	/* Before an M that shows no progress is asked after. */
 	BLOCK_NS = 5 * 1000 * 1000,
 	BLOCK_BUSY_NS = 1000 * 1000,
+	/* And that, for so long after one that did block. */
+	BLOCK_AGAIN_NS = 100 * 1000,
+	AGAIN_NS = 10 * 1000 * 1000,
 	/* Where the order is to be the seed's. */
 	PATIENCE_NS = 1000 * 1000 * 1000,
 	/* So little cpu time since the last look is none. */
@@ -20,6 +23,9 @@ enum {
 	/* That long work waits with no P that could run it, before the limit gives way. */
 	STUCK_NS = 100 * 1000 * 1000,
 };
+
+/* When one that blocked unannounced was last found. Sysmon's. */
+static uint64_t lastblock;
 
 /* Takes pp from the M that runs a G of that status on it. HACKING.md, "The claim": the
  * status word first, then a second look, then the P. */
@@ -196,6 +202,15 @@ static bool check_syscall(struct p *pp, struct m *mp, struct g *gp, uint64_t now
 	return !spare() && retakesyscall(pp);
 }
 
+/* How old a slice is before its M is asked after. A program that blocks behind our back does so
+ * again and again, as each barrier of an OpenMP team does. */
+static uint64_t block_age(bool waits, uint64_t now)
+{
+	if (!waits)
+		return BLOCK_NS;
+	return now - lastblock < AGAIN_NS ? BLOCK_AGAIN_NS : BLOCK_BUSY_NS;
+}
+
 /* A slice that has lasted: is its M burning cpu, or asleep in the kernel? */
 static bool check_running(struct p *pp, struct m *mp, struct g *gp, uint64_t now)
 {
@@ -210,7 +225,7 @@ static bool check_running(struct p *pp, struct m *mp, struct g *gp, uint64_t now
 		return true;
 	}
 	spins = waits && !sched.patient && spin_check(pp, mp, gp, age, now);
-	if (age < (waits ? BLOCK_BUSY_NS : BLOCK_NS))
+	if (age < block_age(waits, now))
 		return spins;
 	/* Less than a tenth of the time since the last look spent on a cpu: it sleeps, or
 	 * other processes keep it waiting; the kernel knows which. */
@@ -228,8 +243,10 @@ static bool check_running(struct p *pp, struct m *mp, struct g *gp, uint64_t now
 	if (idle && unlikely(sched.patient) &&
 	    (age < PATIENCE_NS || (choose_turned() && turns_keeps())))
 		return false;
-	if (idle && (waits || age > choose_slice()) && !spare_blocked(pp) && retakeblocked(pp))
+	if (idle && (waits || age > choose_slice()) && !spare_blocked(pp) && retakeblocked(pp)) {
+		lastblock = now;
 		return true;
+	}
 	/* Other processes may leave it no more than that tenth for ever. */
 	if (!waits || !slice_over(pp, mp, gp, age))
 		return spins;
