@@ -45,6 +45,7 @@ struct digest {
 	int nwaits, top;
 	uint64_t runs, parks, gs_seen, exits, unread, events;
 	struct event totals;
+	bool ours; /* as its beginning, or what is in it, tells */
 	bool summed; /* there are totals */
 	bool stopped; /* the file could not grow */
 };
@@ -187,6 +188,8 @@ static void read_line(struct digest *d, const char *line, size_t n)
 		d->summed = true;
 	} else if (strcmp(e.ph, "M") == 0 && strcmp(e.name, "cut") == 0) {
 		d->stopped = true;
+	} else if (strcmp(e.ph, "M") == 0 && strcmp(e.name, "process_name") == 0) {
+		d->ours |= strcmp(e.called, "Ps: what runs") == 0;
 	}
 }
 
@@ -331,7 +334,6 @@ bool digest_print(FILE *in, FILE *out, int top)
 {
 	struct digest d = { .top = top < MOST_TOP ? top : MOST_TOP };
 	static char line[LONGEST];
-	bool ours;
 
 	while (fgets(line, sizeof(line), in)) {
 		size_t n = strlen(line);
@@ -343,8 +345,8 @@ bool digest_print(FILE *in, FILE *out, int top)
 		for (int c = 0; !whole && c != '\n' && c != EOF;)
 			c = getc(in);
 	}
-	ours = d.runs + d.parks + d.gs_seen > 0 || d.summed;
-	if (ours) {
+	d.ours |= d.runs + d.parks + d.gs_seen > 0 || d.summed;
+	if (d.ours) {
 		print_totals(out, &d);
 		print_gs(out, &d);
 		print_waits(out, &d);
@@ -352,5 +354,5 @@ bool digest_print(FILE *in, FILE *out, int top)
 	}
 	free(d.gs.rows);
 	free(d.locks.rows);
-	return ours;
+	return d.ours;
 }
