@@ -304,8 +304,8 @@ void core_sigdefer(void)
 void core_sigaccept(uint64_t set, uint64_t handled)
 {
 	st_sc(&starter.handled, handled);
-	st_sc(&starter.accepts, set);
-	notewakeup(&starter.note);
+	if (xchg_sc(&starter.accepts, set) != set)
+		notewakeup(&starter.note);
 }
 
 void mthread_lets(uint64_t *accepts)

@@ -290,7 +290,7 @@ EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old
 	r = real_table.sigaction(sig, act ? &mine : NULL, &before);
 	if (r == 0 && act) {
 		signal_handled(sig, ours(&mine));
-		if (signal_ignored(sig))
+		if (signal_ignores(sig, &mine))
 			signal_discard(sig);
 	}
 	if (r == 0 && old) {

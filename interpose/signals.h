@@ -99,9 +99,10 @@ bool signal_has_handler(int sig);
 uint64_t signals_let_in(void);
 void signals_shown(uint64_t set);
 
-/* signal_ignored: is it, by the program or by default? signal_discard: forgets it, where it is
- * pending for a thread. */
+/* signal_ignored: is it, by the program or by default? signal_ignores: would it be, with that?
+ * signal_discard: forgets it, where it is pending for a thread. */
 bool signal_ignored(int sig);
+bool signal_ignores(int sig, const struct sigaction *act);
 void signal_discard(int sig);
 void signals_forked(void);
 

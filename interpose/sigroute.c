@@ -41,10 +41,18 @@ uint64_t signals_let_in(void)
 	return ld_sc(&with_handler) & ld_sc(&unblocked) & ~ld_sc(&shown);
 }
 
+/* Who read them before another changed them may be the later of the two to say so. */
 static void accept_signals(void)
 {
-	if (heddle_started())
-		core_sigaccept(signals_let_in(), ld_sc(&with_handler));
+	uint64_t set, handled;
+
+	if (!heddle_started())
+		return;
+	do {
+		set = signals_let_in();
+		handled = ld_sc(&with_handler);
+		core_sigaccept(set, handled);
+	} while (set != signals_let_in() || handled != ld_sc(&with_handler));
 }
 
 void signals_open(uint64_t mask)
@@ -69,14 +77,17 @@ bool signal_has_handler(int sig)
 	return (ld_sc(&with_handler) & signal_bit(sig)) != 0;
 }
 
+bool signal_ignores(int sig, const struct sigaction *act)
+{
+	return act->sa_handler == SIG_IGN ||
+	       (act->sa_handler == SIG_DFL && (signals_ignored_by_default & signal_bit(sig)));
+}
+
 bool signal_ignored(int sig)
 {
 	struct sigaction act;
 
-	if (real_table.sigaction(sig, NULL, &act) != 0)
-		return false;
-	return act.sa_handler == SIG_IGN ||
-	       (act.sa_handler == SIG_DFL && (signals_ignored_by_default & signal_bit(sig)));
+	return real_table.sigaction(sig, NULL, &act) == 0 && signal_ignores(sig, &act);
 }
 
 void signal_discard(int sig)

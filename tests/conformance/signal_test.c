@@ -3,6 +3,7 @@
 
 #include <semaphore.h>
 #include <setjmp.h>
+#include <sys/resource.h>
 
 static pthread_t taker;
 static struct event handled;
@@ -400,7 +401,7 @@ TEST(pthread_exit_in_a_handler_ends_the_thread_that_took_the_signal)
 	}
 }
 
-/* ---- a signal that was sent before something else has been handled when that is known ---- */
+/* ---- what is done with a signal changes all the time ---- */
 
 static void *waits_for_its_end(void *arg)
 {
@@ -408,6 +409,39 @@ static void *waits_for_its_end(void *arg)
 	down(&done);
 	return arg;
 }
+
+static long switches(void)
+{
+	struct rusage used;
+
+	EXPECT_EQ(getrusage(RUSAGE_SELF, &used), 0);
+	return used.ru_nvcsw;
+}
+
+/* As libcurl does it around each of its calls. */
+TEST(a_signal_that_is_ignored_now_and_then_wakes_nobody)
+{
+	enum { TIMES = 2000 };
+	pthread_t t;
+	long before, since;
+
+	sem_init(&ready, 0, 0);
+	sem_init(&done, 0, 0);
+	EXPECT_EQ(pthread_create(&t, NULL, waits_for_its_end, NULL), 0);
+	down(&ready);
+	before = switches();
+	for (int i = 0; i < TIMES; i++) {
+		EXPECT(signal(SIGPIPE, i % 2 == 0 ? SIG_IGN : SIG_DFL) != SIG_ERR);
+		/* Whoever was woken is asleep again. */
+		for (since = now_us(); now_us() - since < 50;)
+			continue;
+	}
+	EXPECT(switches() - before < TIMES / 4);
+	sem_post(&done);
+	EXPECT_EQ(pthread_join(t, NULL), 0);
+}
+
+/* ---- a signal that was sent before something else has been handled when that is known ---- */
 
 TEST(what_a_child_sent_was_handled_when_its_end_is_known)
 {
