@@ -48,7 +48,7 @@ finds() {
 	[[ $output == *" main tid "*": joins G "*": futex 0x"*"consume+0x"* ]]
 	finds deadlock abba --replays 2
 	[[ $output == *$'\nDeadlock: G '*" waits for the mutex 0x"* ]]
-	gone "$work/\(wakeup\|abba\)"
+	gone "$work/(wakeup|abba)"
 }
 
 @test "the command line that is printed has the failure again" {

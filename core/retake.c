@@ -243,9 +243,14 @@ static bool check_running(struct p *pp, struct m *mp, struct g *gp, uint64_t now
 	if (idle && unlikely(sched.patient) &&
 	    (age < PATIENCE_NS || (choose_turned() && turns_keeps())))
 		return false;
-	if (idle && (waits || age > choose_slice()) && !spare_blocked(pp) && retakeblocked(pp)) {
-		lastblock = now;
-		return true;
+	if (idle && (waits || age > choose_slice())) {
+		/* Once in a round: relax_limit counts them. */
+		if (spare_blocked(pp))
+			return spins;
+		if (retakeblocked(pp)) {
+			lastblock = now;
+			return true;
+		}
 	}
 	/* Other processes may leave it no more than that tenth for ever. */
 	if (!waits || !slice_over(pp, mp, gp, age))

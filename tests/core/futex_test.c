@@ -54,6 +54,7 @@ struct waiting {
 	uint32_t id, bits;
 	int flags, result;
 	const struct deadline *deadline;
+	ATOMIC(bool) over;
 };
 
 static void waiter(void *arg)
@@ -62,6 +63,7 @@ static void waiter(void *arg)
 
 	w->result = futex_wait(&word, 0, w->bits, w->deadline, w->flags);
 	note_order(w->id);
+	st_rel(&w->over, true);
 	group_done(&grp);
 }
 
@@ -73,8 +75,11 @@ static struct g *go_wait(struct waiting *w, uint32_t id, uint32_t bits, int flag
 	w->bits = bits;
 	w->flags = flags;
 	add_sc(&grp.left, 1);
+	st_rlx(&w->over, false);
 	gp = go(waiter, w);
-	until_waiting(gp);
+	/* Its time may be up before we could see it wait. */
+	while (ld_acq(&gp->status) != GWAITING && !ld_acq(&w->over))
+		gosched();
 	return gp;
 }
 

@@ -432,6 +432,35 @@ TEST(calls_that_end_wait_their_turn_at_the_soft_limit)
 	EXPECT((uint64_t)sched.softmcount <= 3 + ld_sc(&stalls));
 }
 
+static void naps_unannounced(void *arg)
+{
+	(void)arg;
+	nap(400 * MS);
+	st_rlx(&stop, true);
+	group_done(&grp);
+}
+
+static void computes(void *arg)
+{
+	(void)arg;
+	while (!ld_rlx(&stop))
+		gosched();
+	group_done(&grp);
+}
+
+TEST(the_soft_limit_holds_while_one_p_runs)
+{
+	enum { HOGS = 3 };
+
+	start_with(2, soft_limit);
+	grp.left = 1 + HOGS;
+	go(naps_unannounced, NULL);
+	for (int i = 0; i < HOGS; i++)
+		go(computes, NULL);
+	group_wait(&grp);
+	EXPECT_EQ(sched.softmcount, 3);
+}
+
 TEST(the_soft_limit_gives_way_where_nothing_else_could_run)
 {
 	enum { READERS = 3 };

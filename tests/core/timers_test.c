@@ -171,7 +171,7 @@ enum { SLEEPERS = 300, STANDSTILL_NS = 100 * MS };
 static const uint64_t LATE_NS = 20 * (uint64_t)SECOND;
 
 static ATOMIC(bool) awake[SLEEPERS];
-static bool in_turn;
+static ATOMIC(bool) in_turn;
 static ATOMIC(uint64_t) last_awake;
 static ATOMIC(uint32_t) begun, told;
 
@@ -190,13 +190,13 @@ static void sleep_by_rank(void *arg)
 	st_rlx(&awake[rank], true);
 	/* Where they come in a heap after a standstill, those that sysmon put into the global queue
 	 * are behind later ones in the local one. */
-	if (in_turn &&
+	if (ld_rlx(&in_turn) &&
 	    now_ns() - (at < ld_rlx(&last_awake) ? at : ld_rlx(&last_awake)) > STANDSTILL_NS)
-		in_turn = false;
+		st_rlx(&in_turn, false);
 	st_rlx(&last_awake, now_ns());
 	/* Whoever was due a quarter of a second earlier has been run before. On several Ps one may
 	 * be on a kernel thread that has no cpu meanwhile. */
-	for (uintptr_t i = 0; in_turn && i + 250 <= rank; i++)
+	for (uintptr_t i = 0; ld_rlx(&in_turn) && i + 250 <= rank; i++)
 		EXPECT(ld_rlx(&awake[i]));
 	group_done(&grp);
 }
@@ -225,9 +225,9 @@ TEST(many_sleepers_wake_when_due_on_one_p)
 	start(1);
 	/* Until the machine has let them. */
 	do {
-		in_turn = true;
+		st_rlx(&in_turn, true);
 		all_sleep();
-	} while (!in_turn);
+	} while (!ld_rlx(&in_turn));
 }
 
 TEST(many_sleepers_wake_when_due_on_four_ps)
