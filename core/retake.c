@@ -142,7 +142,9 @@ static bool work_waits(struct p *pp)
 	return !runqempty(pp) || ld_rlx(&sched.runqsize) > 0;
 }
 
-/* How long pp's slice has lasted, as far as sysmon has seen: 0 for one seen first now. */
+/* How long pp's slice has lasted, as far as sysmon has seen: 0 for one seen first now. That is
+ * since the clock was read after the slice was seen: whoever is kept from the cpu between the two
+ * takes it for younger, never for older. */
 static uint64_t slice_age(struct p *pp, struct m *mp, uint64_t now)
 {
 	struct sysmontick *mon = &pp->mon;
@@ -151,7 +153,7 @@ static uint64_t slice_age(struct p *pp, struct m *mp, uint64_t now)
 	if (mon->m == mp && mon->schedtick == tick)
 		return now - mon->schedwhen;
 	mon->schedtick = tick;
-	mon->schedwhen = now;
+	mon->schedwhen = nanotime();
 	mon->cpuwhen = 0;
 	mon->looktick = 0;
 	mon->slicecpu = 0;
@@ -187,7 +189,7 @@ static bool check_syscall(struct p *pp, struct m *mp, struct g *gp, uint64_t now
 
 	if (mon->m != mp || mon->syscalltick != tick) {
 		mon->syscalltick = tick;
-		mon->syscallwhen = now;
+		mon->syscallwhen = nanotime();
 		return over;
 	}
 	/* The order is the seed's, as long as calls end. */

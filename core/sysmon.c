@@ -353,6 +353,8 @@ void sysmon(void)
 		pursued = check_pursued(&called);
 		idle = retakeall(now, &waits) + called ? 0 : idle + 1;
 		offp = check_offp();
+		/* Later than all that was seen to begin. */
+		now = nanotime();
 		deep = all_deep(now);
 		run_late(now, deep);
 		early = serve_early(now);

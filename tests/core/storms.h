@@ -412,7 +412,7 @@ static void napper(void *arg)
 {
 	uint64_t seed = stream();
 
-	nappers[(uintptr_t)arg] = getg();
+	st_rel(&nappers[(uintptr_t)arg], getg());
 	while (!over() || ld_sc(&nap_interrupters) > 0) {
 		struct deadline d = { 1, now_ns() + random_below(&seed, 1500) * US };
 		int r = nap(&seed, &d);
