@@ -211,15 +211,15 @@ bool wake_locked(struct bucket *b, struct waiter *w, struct glist *list)
 	return true;
 }
 
-/* Wakes up to n of those whose bitset meets ours. Locks: b's. */
-int wake_some_locked(struct bucket *b, uintptr_t addr, int n, uint32_t bitset, struct glist *list)
+int wake_some_locked(struct bucket *b, uintptr_t addr, int n, uint32_t bitset, bool queued,
+		     struct glist *list)
 {
 	struct waiter *w = waitq_first(b, addr);
 	int woken = 0;
 
 	while (w && (n < 0 || woken < n)) {
 		struct waiter *next = w->next;
-		if ((w->bitset & bitset) != 0 && wake_locked(b, w, list))
+		if ((w->bitset & bitset) != 0 && w->counted == queued && wake_locked(b, w, list))
 			woken++;
 		w = next;
 	}
@@ -260,7 +260,7 @@ int futex_wake(ATOMIC(uint32_t) *addr, int n, uint32_t bitset, int flags)
 	self = getg();
 	mp = enter(self);
 	lock(&b->lock);
-	woken = wake_some_locked(b, (uintptr_t)addr, n, bitset, &list);
+	woken = wake_some_locked(b, (uintptr_t)addr, n, bitset, false, &list);
 	unlock(&b->lock);
 	if (list.head)
 		ready_list(mp, self, &list, flags);
@@ -289,10 +289,14 @@ int futex_requeue(ATOMIC(uint32_t) *addr, int nwake, ATOMIC(uint32_t) *addr2, in
 	/* As in queue_wakeall: a kernel thread that is woken here may look for the others at once.
 	 */
 	add_sc(&to->nwait, 1);
-	done = wake_some_locked(from, (uintptr_t)addr, nwake, ~(uint32_t)0, &list);
+	done = wake_some_locked(from, (uintptr_t)addr, nwake, ~(uint32_t)0, false, &list);
 	w = addr == addr2 ? NULL : waitq_first(from, (uintptr_t)addr);
-	for (int moved = 0; w && (nmove < 0 || moved < nmove); moved++, done++) {
+	for (int moved = 0; w && (nmove < 0 || moved < nmove);) {
 		struct waiter *next = w->next;
+		if (w->counted) {
+			w = next;
+			continue;
+		}
 		waitq_remove(from, w);
 		add_sc(&to->nwait, 1);
 		w->addr = (uintptr_t)addr2;
@@ -303,6 +307,8 @@ int futex_requeue(ATOMIC(uint32_t) *addr, int nwake, ATOMIC(uint32_t) *addr2, in
 		waitq_add(to, w, false);
 		add_sc(&from->nwait, (uint32_t)-1);
 		w = next;
+		moved++;
+		done++;
 	}
 	add_sc(&to->nwait, (uint32_t)-1);
 out:

@@ -20,9 +20,13 @@ void unlink_late(struct waiter *w);
 int wait_foreign(struct bucket *b, struct waiter *w, const struct deadline *deadline);
 
 /* wake_locked: unlinks w and ends its wait. True if it was us who ended it; then its G is on
- * *list. wake_some_locked: up to n of those whose bitset meets ours. Locks: b's. */
+ * *list. wake_some_locked: up to n of those whose bitset meets ours, and who wait in a queue of
+ * queue.c, or do not. Who is woken there was meant: it may hold a lock then that was counted for
+ * it; while at a word a wake may come late, from whoever used it for something that is gone. Locks:
+ * b's. */
 bool wake_locked(struct bucket *b, struct waiter *w, struct glist *list);
-int wake_some_locked(struct bucket *b, uintptr_t addr, int n, uint32_t bitset, struct glist *list);
+int wake_some_locked(struct bucket *b, uintptr_t addr, int n, uint32_t bitset, bool queued,
+		     struct glist *list);
 
 /* ready_list: readies what a wake collected. mp has a P or is NULL. */
 void ready_list(struct m *mp, struct g *self, struct glist *list, int flags);

@@ -60,7 +60,7 @@ static struct g *wake_one(ATOMIC(uint32_t) *addr)
 	struct glist list = { NULL, 0, NULL };
 
 	lock(&b->lock);
-	wake_some_locked(b, (uintptr_t)addr, 1, (uint32_t)FUTEX_ANY, &list);
+	wake_some_locked(b, (uintptr_t)addr, 1, (uint32_t)FUTEX_ANY, false, &list);
 	unlock(&b->lock);
 	return list.head;
 }
@@ -137,7 +137,7 @@ int queue_wake(ATOMIC(uint32_t) *count, int n)
 	int woken;
 
 	lock(&b->lock);
-	woken = wake_some_locked(b, (uintptr_t)count, n, (uint32_t)FUTEX_ANY, &list);
+	woken = wake_some_locked(b, (uintptr_t)count, n, (uint32_t)FUTEX_ANY, true, &list);
 	unlock(&b->lock);
 	if (list.head)
 		ready_list(mp, self, &list, 0);

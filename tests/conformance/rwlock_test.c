@@ -404,3 +404,39 @@ TEST(the_last_to_unlock_may_destroy_and_unmap_at_once)
 		join(&t, 1);
 	}
 }
+
+/* ---- with those who wait ---- */
+
+static void *writes_then(void *arg)
+{
+	EXPECT_EQ(pthread_rwlock_wrlock(arg), 0);
+	EXPECT_EQ(pthread_rwlock_unlock(arg), 0);
+	return NULL;
+}
+
+static void *reads_then(void *arg)
+{
+	EXPECT_EQ(pthread_rwlock_rdlock(arg), 0);
+	EXPECT_EQ(pthread_rwlock_unlock(arg), 0);
+	return NULL;
+}
+
+/* Of something that was in the same memory before, say: the wake of sem_post comes when the
+ * semaphore may be gone. */
+TEST(a_late_wake_lets_nobody_in)
+{
+	pthread_rwlock_t l = PTHREAD_RWLOCK_INITIALIZER;
+	pthread_t t[2];
+
+	EXPECT_EQ(pthread_rwlock_wrlock(&l), 0);
+	start(t, 1, writes_then, &l);
+	start(&t[1], 1, reads_then, &l);
+	settle();
+	for (size_t i = 0; i < sizeof(l) / sizeof(int); i++)
+		syscall(SYS_futex, (int *)&l + i, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+	settle();
+	EXPECT_EQ(pthread_tryjoin_np(t[0], NULL), EBUSY);
+	EXPECT_EQ(pthread_tryjoin_np(t[1], NULL), EBUSY);
+	EXPECT_EQ(pthread_rwlock_unlock(&l), 0);
+	join(t, 2);
+}
