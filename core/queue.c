@@ -137,6 +137,9 @@ int queue_wake(ATOMIC(uint32_t) *count, int n)
 	int woken;
 
 	lock(&b->lock);
+	/* They are counted by whoever had this memory before a fork, and are not here. */
+	if (unlikely(!waitq_first(b, (uintptr_t)count)) && ld_rlx(count) != 0)
+		st_rlx(count, 0);
 	woken = wake_some_locked(b, (uintptr_t)count, n, (uint32_t)FUTEX_ANY, true, &list);
 	unlock(&b->lock);
 	if (list.head)

@@ -6,14 +6,14 @@
 #include "futex.h"
 #include "thread.h"
 
-enum { RUNNING = 1, DONE = 2, WAITED = 3, STATE = 3, FORKS = 4 };
+enum { RUNNING = 1, DONE = 2, WAITED = 3, STATE = ONCE_FORK - 1 };
 
 /* Counted up in each child, before any thread of it runs. */
-static ATOMIC(uint32_t) forks;
+ATOMIC(uint32_t) once_forks;
 
 void once_forked(void)
 {
-	add_rlx(&forks, FORKS);
+	add_rlx(&once_forks, ONCE_FORK);
 }
 
 struct running {
@@ -60,10 +60,10 @@ EXPORT int pthread_once(pthread_once_t *once, void (*fn)(void))
 	if (!served())
 		return real_table.pthread_once(once, fn);
 	for (;;) {
-		uint32_t s = ld_acq(word), mine = ld_rlx(&forks) | RUNNING;
+		uint32_t s = ld_acq(word), mine = ld_rlx(&once_forks) | RUNNING;
 		if (s & DONE && (s & STATE) == DONE)
 			return 0;
-		if (s == 0 || (s & ~(uint32_t)STATE) != ld_rlx(&forks)) {
+		if (s == 0 || (s & ~(uint32_t)STATE) != ld_rlx(&once_forks)) {
 			if (!cas_acq(word, s, mine))
 				continue;
 			run(word, fn);

@@ -108,8 +108,10 @@ static int wait_turn(pthread_rwlock_t *l, bool write, const struct deadline *dea
 			if ((s & QUEUED) || cas_rlx(STATE(l), s, s | QUEUED))
 				break;
 		}
-		/* It may have become free as QUEUED was set; whoever freed it saw none. */
-		if ((s & (WRITER | READERS)) == 0 && !(s & QUEUED)) {
+		/* It may have become free as QUEUED was set; whoever freed it saw none. Or those
+		 * who are to be seen to did not come along in a fork. */
+		if ((s & (WRITER | READERS)) == 0) {
+			dispatch(l);
 			guard_unlock(GUARD(l));
 			continue;
 		}

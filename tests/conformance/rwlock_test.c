@@ -421,6 +421,65 @@ static void *reads_then(void *arg)
 	return NULL;
 }
 
+static int unlocked_by_a_child(pthread_rwlock_t *l)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		alarm(30);
+		_exit(pthread_rwlock_unlock(l));
+	}
+	EXPECT_EQ(waitpid(pid, &status, 0), pid);
+	return status;
+}
+
+/* As a handler of pthread_atfork does. Those who wait are the parent's. */
+TEST(a_child_unlocks_what_others_waited_for)
+{
+	for (int i = 0; i < 8; i++) {
+		pthread_rwlock_t l;
+		pthread_t t[2];
+		int n = i % 4 == 3 ? 2 : 1;
+		init_kind(&l, i < 4 ? PTHREAD_RWLOCK_PREFER_READER_NP
+				    : PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+		EXPECT_EQ(i % 4 == 2 ? pthread_rwlock_rdlock(&l) : pthread_rwlock_wrlock(&l), 0);
+		start(t, 1, i % 4 == 1 ? reads_then : writes_then, &l);
+		if (n == 2)
+			start(&t[1], 1, reads_then, &l);
+		settle();
+		EXPECT_EQ(unlocked_by_a_child(&l), 0);
+		EXPECT_EQ(pthread_rwlock_unlock(&l), 0);
+		join(t, n);
+		EXPECT_EQ(pthread_rwlock_destroy(&l), 0);
+	}
+}
+
+static _Atomic int enough;
+
+static void *times_out_again_and_again(void *arg)
+{
+	while (!enough) {
+		struct timespec until = in_us(CLOCK_REALTIME, 20);
+		EXPECT_EQ(pthread_rwlock_timedwrlock(arg, &until), ETIMEDOUT);
+	}
+	return NULL;
+}
+
+TEST(a_child_unlocks_what_others_were_about_to_wait_for)
+{
+	pthread_rwlock_t l = PTHREAD_RWLOCK_INITIALIZER;
+	pthread_t t[4];
+
+	EXPECT_EQ(pthread_rwlock_wrlock(&l), 0);
+	start(t, 4, times_out_again_and_again, &l);
+	for (int i = 0; i < 300; i++)
+		EXPECT_EQ(unlocked_by_a_child(&l), 0);
+	enough = 1;
+	join(t, 4);
+	EXPECT_EQ(pthread_rwlock_unlock(&l), 0);
+}
+
 /* Of something that was in the same memory before, say: the wake of sem_post comes when the
  * semaphore may be gone. */
 TEST(a_late_wake_lets_nobody_in)
