@@ -38,6 +38,7 @@ struct pollwait {
 	/* The poller's own. */
 	int moved; /* with -ESTALE: as given to netpoll_forget */
 	bool linked; /* under pd's lock */
+	bool outlives; /* the same: fd was forgotten, which is no event of its own */
 	bool added; /* the registration is new */
 	struct polldesc *pd;
 	struct g *gp;
@@ -65,5 +66,9 @@ void netpoll_pass(int fd, enum polldir dir);
  * -ESTALE, and moved in their struct.
  * Returns  how many it ended. */
 int netpoll_forget(int fd, int moved);
+
+/* netpoll_closed: it has been, or was replaced: whoever came to wait for it since it was forgotten
+ * tries again. What was registered for that went with the file. */
+void netpoll_closed(int fd);
 
 #endif

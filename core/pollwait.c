@@ -91,7 +91,7 @@ void poll_collect(struct polldesc *pd, uint8_t dirs, bool all, struct glist *lis
 	for (struct pollwait *w = ld_rlx(&pd->first); w; w = next) {
 		struct g *gp = w->gp;
 		next = w->next;
-		if (!(w->dirs & dirs))
+		if (!(w->dirs & dirs) || w->outlives)
 			continue;
 		uint64_t seq = w->seq;
 		/* Of one that is claimed *w may be gone. */
@@ -127,7 +127,7 @@ static int rely_on_all(struct pollwait *w, int n)
 {
 	for (int i = 0; i < n; i++) {
 		int r = 0;
-		w[i].linked = false;
+		w[i].linked = w[i].outlives = false;
 		w[i].pd = NULL;
 		if (w[i].fd < 0 && !w[i].alone)
 			continue;
@@ -319,6 +319,7 @@ int netpoll_forget(int fd, int moved)
 	for (struct pollwait *w = ld_rlx(&pd->first); w; w = next) {
 		struct g *gp = w->gp;
 		next = w->next;
+		w->outlives = !w->alone;
 		if (!w->alone)
 			continue;
 		uint64_t seq = w->seq;
@@ -335,4 +336,12 @@ int netpoll_forget(int fd, int moved)
 	injectglist(mp, &list);
 	outof(self);
 	return n;
+}
+
+/* Who registers it holds pd's lock, and finds it closed or has linked a wait, or will look at its
+ * ticket. */
+void netpoll_closed(int fd)
+{
+	if (descof(fd, false))
+		happened(fd, POLL_BOTH, true);
 }

@@ -210,6 +210,7 @@ EXPORT int close(int fd)
 	entersyscall();
 	r = arch_syscall3(SYS_close, fd, 0, 0);
 	exitsyscall();
+	fd_closed(fd);
 	return (int)io_answer(r);
 }
 
@@ -281,11 +282,19 @@ static void replacing(int old, int new)
 	fd_closing(new);
 }
 
+static int replaced(int old, int new, int r)
+{
+	if (r >= 0 && old != new)
+		fd_closed(new);
+	return r;
+}
+
 EXPORT int dup2(int old, int new)
 {
-	if (served())
-		replacing(old, new);
-	return real_table.dup2(old, new);
+	if (!served())
+		return real_table.dup2(old, new);
+	replacing(old, new);
+	return replaced(old, new, real_table.dup2(old, new));
 }
 
 EXPORT int __dup2(int old, int new)
@@ -295,29 +304,40 @@ EXPORT int __dup2(int old, int new)
 
 EXPORT int dup3(int old, int new, int flags)
 {
-	if (served() && (flags & ~O_CLOEXEC) == 0)
-		replacing(old, new);
-	return real_table.dup3(old, new, flags);
+	if (!served() || (flags & ~O_CLOEXEC) != 0)
+		return real_table.dup3(old, new, flags);
+	replacing(old, new);
+	return replaced(old, new, real_table.dup3(old, new, flags));
 }
 
-static void closing_range(unsigned lo, unsigned hi)
+static void for_range(unsigned lo, unsigned hi, void (*fn)(int fd))
 {
 	for (unsigned fd = lo; fd <= hi && fd < FD_MAX; fd++)
-		fd_closing((int)fd);
+		fn((int)fd);
 }
 
 EXPORT int close_range(unsigned lo, unsigned hi, int flags)
 {
-	if (served() && lo <= hi && !((unsigned)flags & CLOSE_RANGE_CLOEXEC))
-		closing_range(lo, hi);
-	return real_table.close_range(lo, hi, flags);
+	bool closes = served() && lo <= hi && !((unsigned)flags & CLOSE_RANGE_CLOEXEC);
+	int r;
+
+	if (closes)
+		for_range(lo, hi, fd_closing);
+	r = real_table.close_range(lo, hi, flags);
+	if (closes)
+		for_range(lo, hi, fd_closed);
+	return r;
 }
 
 EXPORT void closefrom(int lo)
 {
+	unsigned from = lo > 0 ? (unsigned)lo : 0;
+
 	if (served())
-		closing_range((unsigned)(lo > 0 ? lo : 0), FD_MAX);
+		for_range(from, FD_MAX, fd_closing);
 	real_table.closefrom(lo);
+	if (served())
+		for_range(from, FD_MAX, fd_closed);
 }
 
 /* Every command takes one word at most. */

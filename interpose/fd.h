@@ -91,8 +91,10 @@ void fd_surprised(int fd);
 
 /* fd_closing: fd is about to be closed or replaced. Who is asleep in a call on it goes on
  * with the old file, as natively: a stand-in holds it for them, whose number they find in
- * their pollwait. standin_put: the caller is done with it. */
+ * their pollwait. fd_closed: it has been: who came between the two looks again. standin_put: the
+ * caller is done with it. */
 void fd_closing(int fd);
+void fd_closed(int fd);
 void standin_put(int fd);
 
 /* fd_hold: the running thread t, which has not held one before, is in a call on fd, asleep or not:

@@ -127,6 +127,8 @@ static int stream_close(FILE *file, int (**real)(FILE *))
 	entersyscall();
 	r = (*real)(file);
 	exitsyscall();
+	if (fd >= 0)
+		fd_closed(fd);
 	return r;
 }
 

@@ -199,6 +199,14 @@ void fd_closing(int fd)
 		netpoll_forget(fd, -1);
 }
 
+/*   we: fd_closing           it: finds nothing to read, registers fd, sleeps
+ *       close                    its registration is gone */
+void fd_closed(int fd)
+{
+	if (thread_self())
+		netpoll_closed(fd);
+}
+
 void fd_forked(void)
 {
 	for (int i = 0; i < HOLDERS; i++) {

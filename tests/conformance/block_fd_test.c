@@ -557,3 +557,44 @@ TEST(channels_of_many_threads_lose_no_byte)
 	EXPECT_EQ(written, received);
 	EXPECT(channels >= PAIRS);
 }
+
+/* ---- closing beside who is about to sleep ---- */
+
+static void *reads_to_the_end(void *arg)
+{
+	char c;
+
+	while (read(*(int *)arg, &c, 1) == 1)
+		continue;
+	return NULL;
+}
+
+/* Who reads it finds it closed, or has the file until the last writer is gone. */
+TEST(who_comes_to_read_as_it_is_closed_is_not_left_asleep)
+{
+	int null = open("/dev/null", O_RDONLY);
+	unsigned seed = 1;
+
+	signal(SIGPIPE, SIG_IGN);
+	for (int i = 0; i < 10000; i++) {
+		pthread_t t;
+		int p[2], fd;
+		EXPECT_EQ(pipe(p), 0);
+		fd = p[0];
+		EXPECT_EQ(pthread_create(&t, NULL, reads_to_the_end, &fd), 0);
+		for (volatile int k = rand_r(&seed) % 4000; k > 0; k--)
+			continue;
+		EXPECT_EQ(write(p[1], "x", 1), 1);
+		for (volatile int k = rand_r(&seed) % 1000; k > 0; k--)
+			continue;
+		/* By a number that is used again, or not. */
+		if (i % 2)
+			EXPECT_EQ(close(p[0]), 0);
+		else
+			EXPECT_EQ(dup2(null, p[0]), p[0]);
+		close(p[1]);
+		EXPECT_EQ(pthread_join(t, NULL), 0);
+		if (i % 2 == 0)
+			close(p[0]);
+	}
+}
