@@ -25,6 +25,7 @@ static struct {
 	ATOMIC(struct m *) wanted; /* linked by schedlink; each has its nextp */
 	ATOMIC(bool) signalled; /* core_sigdefer was called */
 	ATOMIC(uint64_t) accepts; /* signals that it is to let in */
+	ATOMIC(uint64_t) open; /* those that it lets in */
 	ATOMIC(uint64_t) handled; /* signals that have a handler */
 	ATOMIC(uint64_t) refusals; /* as far as sysmon knows of it: refusals() */
 } starter;
@@ -53,6 +54,11 @@ void mthread_accept(void)
 uint64_t mthread_handled(void)
 {
 	return ld_sc(&starter.handled);
+}
+
+bool mthread_lingers(uint64_t set)
+{
+	return (ld_acq(&starter.open) & ~ld_sc(&starter.accepts) & set) != 0;
 }
 
 void mthread_letin(uint64_t set)
@@ -271,6 +277,8 @@ static void starter_main(void *arg)
 		if (ld_acq(&starter.accepts) != accepts) {
 			accepts = ld_acq(&starter.accepts);
 			os_sigmask(~accepts);
+			/* Release: pairs with the acquire in mthread_lingers. */
+			st_rel(&starter.open, accepts);
 		}
 		notesleep(&starter.note);
 		noteclear(&starter.note);
@@ -303,9 +311,12 @@ void core_sigdefer(void)
 
 void core_sigaccept(uint64_t set, uint64_t handled)
 {
-	st_sc(&starter.handled, handled);
+	uint64_t lost = xchg_sc(&starter.handled, handled) & ~handled;
+
 	if (xchg_sc(&starter.accepts, set) != set)
 		notewakeup(&starter.note);
+	if (lost != 0)
+		sigopen_lost(lost);
 }
 
 void mthread_lets(uint64_t *accepts)
@@ -421,6 +432,8 @@ void mcreate(struct m *mp)
 void mthread_forked(void)
 {
 	st_rlx(&starter.accepts, 0);
+	st_rlx(&starter.open, 0);
+	st_rlx(&starter.handled, 0);
 	st_rlx(&starter.refusals, 0);
 	noteclear(&starter.note);
 	st_rlx(&starter.wanted, NULL);

@@ -225,9 +225,11 @@ void mthread_init(const struct core_config *config);
 void mthread_accept(void);
 
 /* mthread_handled: the signals that have a handler of the program's. mthread_letin: sysmon lets in
- * set, and what mthread_accept says. */
+ * set, and what mthread_accept says. mthread_lingers: does the starter still let in one of set that
+ * core_sigaccept took back? */
 uint64_t mthread_handled(void);
 void mthread_letin(uint64_t set);
+bool mthread_lingers(uint64_t set);
 
 /* madopt: makes the calling kernel thread mp, and what it runs gp. */
 void madopt(struct m *mp, struct g *gp);
@@ -266,9 +268,12 @@ void procs_undo(struct m *mp);
  *
  * gmask_set: the mask of gp, which the caller runs as or has made; when it returns no kernel thread
  * lets in for gp's sake what gp blocks. Waits for others, who need no P.
+ * sigopen_lost: those of set have no handler any more: nor does one let in for want of a G what the
+ * first G blocks of them. For handlers too.
  * idle_begins: mp is on its g0, and runs no G. idle_shuts: of signal 32's handler there.
  * sigopen_look: in each round of sysmon's. sigopen_deep, sigopen_awake: about its deep sleep. */
 void gmask_set(struct g *gp, uint64_t mask);
+void sigopen_lost(uint64_t set);
 void idle_shut(struct m *mp);
 void idle_shuts(struct m *mp, void *uc);
 void sigopen_look(uint64_t now);

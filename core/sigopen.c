@@ -107,7 +107,8 @@ static void pause(int i)
  * long that it never may is not worth a hang. */
 static void shut_idle(uint64_t set)
 {
-	struct m *own = ld_rlx(&getg()->m);
+	struct g *self = getg();
+	struct m *own = self ? ld_rlx(&self->m) : NULL;
 
 	os_membarrier();
 	for (struct m *mp = ld_acq(&sched.allm); mp; mp = mp->alllink)
@@ -116,6 +117,16 @@ static void shut_idle(uint64_t set)
 				break;
 			pause(i);
 		}
+	/* It lets in what has a handler, and heard that one has none any more. */
+	for (int i = 0; i < PATIENCE && mthread_lingers(set); i++)
+		pause(i);
+}
+
+void sigopen_lost(uint64_t set)
+{
+	set &= ld_sc(&sched.firstmask);
+	if (set != 0)
+		shut_idle(set);
 }
 
 /* ---- sysmon ---- */

@@ -46,9 +46,10 @@ static void run_handler(int sig, siginfo_t *info, void *uc)
 	full *fn;
 
 	if (!handler) {
-		real_table.signal(sig, SIG_DFL);
 		signal_handled(sig, false);
-		arch_syscall3(SYS_tgkill, getpid(), os_gettid(), sig);
+		real_table.signal(sig, SIG_DFL);
+		/* Not to this kernel thread, which the G may leave before it lets it in again. */
+		arch_syscall3(SYS_kill, getpid(), sig, 0);
 		return;
 	}
 	if (ld_rlx(&actions[sig].flags) & SA_SIGINFO) {
@@ -286,10 +287,14 @@ EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old
 			signals_pull();
 		mine = *act;
 		take_over(sig, &mine);
+		/* First: from then on the kernel acts upon one wherever it is let in. */
+		if (!ours(&mine))
+			signal_handled(sig, false);
 	}
 	r = real_table.sigaction(sig, act ? &mine : NULL, &before);
 	if (r == 0 && act) {
-		signal_handled(sig, ours(&mine));
+		if (ours(&mine))
+			signal_handled(sig, true);
 		if (signal_ignores(sig, &mine))
 			signal_discard(sig);
 	}

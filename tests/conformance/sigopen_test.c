@@ -259,3 +259,46 @@ TEST(it_stays_pending_when_the_last_that_let_it_in_has_ended)
 		expect_it_stays_pending();
 	}
 }
+
+/* ---- one that had a handler ---- */
+
+static void *sleeps_briefly(void *arg)
+{
+	tick(&entered);
+	usleep(10000);
+	return arg;
+}
+
+/* What had a handler kernel threads without a thread of the program's may have let in. */
+static void expect_it_waits_without_its_handler(int sig)
+{
+	pthread_t t[8];
+	sigset_t set;
+
+	handle(sig, 0);
+	for (int i = 0; i < 8; i++)
+		EXPECT_EQ(pthread_create(&t[i], NULL, sleeps_briefly, NULL), 0);
+	for (int i = 0; i < 8; i++)
+		EXPECT_EQ(pthread_join(t[i], NULL), 0);
+	sigemptyset(&set);
+	sigaddset(&set, sig);
+	EXPECT_EQ(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
+	signal(sig, SIG_DFL);
+	EXPECT_EQ(syscall(SYS_kill, getpid(), sig), 0);
+	EXPECT_EQ(sigpending(&set), 0);
+	EXPECT_EQ(sigismember(&set, sig), 1);
+	EXPECT_EQ(handled.n, 0);
+	_exit(0);
+}
+
+TEST(one_that_all_block_waits_when_its_handler_is_gone)
+{
+	static const int sigs[] = { SIGCHLD, SIGSEGV, SIGTRAP };
+
+	for (int i = 0; i < 30; i++) {
+		pid_t pid = fork();
+		if (pid == 0)
+			expect_it_waits_without_its_handler(sigs[i % 3]);
+		EXPECT_EQ(status_of(pid), 0);
+	}
+}
