@@ -180,7 +180,7 @@ static void on_signal(int sig, siginfo_t *info, void *uc)
 
 	if (refused(sig, info) && core_sigrefused(uc)) {
 		/* Nobody hears of it. */
-	} else if (place != SIGPLACE_CORE) {
+	} else if (place != SIGPLACE_CORE && !(t && ld_rlx(&t->deaf))) {
 		if (t && move(t, sig, info, uc))
 			return;
 		if (marked && !(t && signal_claim(t, sig, info)))

@@ -76,9 +76,12 @@ bool signals_unblocked(void);
  * other ways, and before a handler changes. */
 void signals_pull(void);
 
-/* signals_last: the running thread is about to end: takes what only it can take. signals_end:
- * it has ended: what was lent to it goes to others. */
+/* signals_last: the running thread is about to end: takes what only it can take. signals_deafen:
+ * no handler runs on it any more, until signals_hear, if it does not end; returns the mask for
+ * that. signals_end: it has ended: what was lent to it goes to others. */
 void signals_last(struct thread *t);
+uint64_t signals_deafen(struct thread *t);
+void signals_hear(struct thread *t, uint64_t mask);
 void signals_end(struct thread *t);
 
 /* signals_adopt: what was pending for the kernel thread of the program's first thread. */

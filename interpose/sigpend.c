@@ -244,11 +244,31 @@ void signals_last(struct thread *t)
 	}
 }
 
+/* A handler that calls pthread_exit would find no base to unwind to. The kernel thread need not be
+ * told: what it lets in goes to others (on_signal). In this order: what comes in between is lent to
+ * us, and signals_end finds it. */
+uint64_t signals_deafen(struct thread *t)
+{
+	uint64_t mask = gmask();
+
+	st_rlx(&t->deaf, true);
+	compiler_barrier();
+	gmute();
+	return mask;
+}
+
+void signals_hear(struct thread *t, uint64_t mask)
+{
+	st_rlx(&t->deaf, false);
+	gsigprocmask(SIG_SETMASK, &mask, NULL);
+	if (signals_unblocked())
+		signals_run();
+}
+
 void signals_end(struct thread *t)
 {
 	uint64_t lent;
 
-	gmute();
 	lent = ld_sc(&t->lent) ? xchg_acq(&t->lent, 0) : 0;
 	for (int sig = 1; sig < SIGNALS && lent; sig++) {
 		uint32_t n = 1;

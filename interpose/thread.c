@@ -153,17 +153,31 @@ static void reap_some(void)
 	}
 }
 
-/* On the ending thread, after the program's last code on it. */
+/* Nothing of the program's runs on it after this, or the process ends. What pthread_exit needs is
+ * there until then, for handlers and for what exit calls. */
+static void thread_done(struct thread *t)
+{
+	uint64_t mask;
+
+	robust_end(t);
+	/* In the child of a fork that created no thread it is the only one. */
+	if (!heddle_started())
+		exit(0);
+	/* Counted once: a handler that came after might call pthread_exit, and be here again. */
+	mask = signals_deafen(t);
+	if (add_sc(&nalive, (uint32_t)-1) != 1)
+		return;
+	add_sc(&nalive, 1);
+	signals_hear(t, mask);
+	exit(0);
+}
+
+/* On the ending thread, after thread_done. */
 static void __attribute__((noreturn)) thread_finish(struct thread *t)
 {
 	static const uint64_t none_let_in = ~(uint64_t)0;
 	uint32_t before;
 
-	robust_end(t);
-
-	/* In the child of a fork that created no thread it is the only one. */
-	if (!heddle_started() || add_sc(&nalive, (uint32_t)-1) == 1)
-		exit(0);
 	if (t->main) {
 		/* Its stack holds main's arguments; it stays for ever. */
 		or_sc(&t->life, FINISHED);
@@ -195,6 +209,7 @@ static void __attribute__((noreturn)) thread_finish(struct thread *t)
 
 void thread_vanish(struct thread *t)
 {
+	thread_done(t);
 	thread_finish(t);
 }
 
@@ -220,6 +235,7 @@ static void thread_main(void *arg)
 	wishes_first(t);
 	thread_locals_end();
 	signals_last(t);
+	thread_done(t);
 	__pthread_unregister_cancel(&buf);
 	thread_finish(t);
 }
@@ -228,8 +244,7 @@ static void thread_main(void *arg)
 void thread_main_ended(void)
 {
 	thread_locals_end();
-	if (!heddle_started())
-		exit(0);
+	thread_done(first);
 	thread_finish(first);
 }
 
@@ -339,6 +354,7 @@ static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 	st_rlx(&t->uncancelled, false);
 	st_rlx(&t->connects, false);
 	st_rlx(&t->alert, false);
+	st_rlx(&t->deaf, false);
 	st_rlx(&t->awaits, 0);
 	st_rlx(&t->fed, 0);
 	gpursued(t->gp);

@@ -108,6 +108,7 @@ struct thread {
 	ATOMIC(uint32_t) feeders; /* who is about to send one */
 	ATOMIC(uint32_t) handled; /* handlers that ran; of those, without SA_RESTART */
 	ATOMIC(uint32_t) stopped;
+	ATOMIC(bool) deaf; /* no handler runs on it any more: it ends */
 	ATOMIC(bool) alert; /* about to sleep: a handler ends the wait before it begins */
 	struct thread *next; /* of a free or reaping list */
 };

@@ -371,3 +371,36 @@ TEST(a_signal_sent_as_sigtimedwait_times_out_is_not_lost)
 	EXPECT_EQ(taken.n, 5000);
 	EXPECT_EQ(handled.n, 0);
 }
+
+/* ---- the last steps of a thread ---- */
+
+static void exits_two(int sig)
+{
+	(void)sig;
+	pthread_exit((void *)2);
+}
+
+static void *ends_soon(void *arg)
+{
+	for (volatile long i = (long)arg; i > 0; i--)
+		continue;
+	return (void *)1;
+}
+
+/* Its function may be over by then, and it not have ended. */
+TEST(a_handler_that_exits_may_come_in_the_last_steps_of_a_thread)
+{
+	unsigned seed = 1;
+
+	handle_with(SIGUSR1, exits_two, 0);
+	for (int i = 0; i < 10000; i++) {
+		pthread_t t;
+		void *result;
+		EXPECT_EQ(pthread_create(&t, NULL, ends_soon, (void *)(long)(rand_r(&seed) % 3000)),
+			  0);
+		ends_soon((void *)(long)(rand_r(&seed) % 6000));
+		EXPECT_EQ(pthread_kill(t, SIGUSR1), 0);
+		EXPECT_EQ(pthread_join(t, &result), 0);
+		EXPECT(result == (void *)1 || result == (void *)2);
+	}
+}
