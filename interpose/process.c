@@ -4,7 +4,10 @@
 #include <stdarg.h>
 
 #include "fd.h"
+#include "futex.h"
 #include "lookup.h"
+#include "os.h"
+#include "sleep.h"
 #include "thread.h"
 #include "wire.h"
 
@@ -17,11 +20,60 @@ EXPORT pid_t _Fork(void)
 
 	served();
 	process_forking();
+	process_holds();
 	pid = real_table._Fork();
 	if (pid == 0)
 		heddle_forked();
+	else
+		process_letsgo();
 	process_forked();
 	return pid;
+}
+
+/* ---- the loader's list ---- */
+
+static ATOMIC(uint32_t) walkers, forkers;
+
+/* Either counts itself, and then looks for the other. */
+void process_lists(void)
+{
+	uint32_t n;
+
+	while (add_sc(&walkers, 1), (n = ld_sc(&forkers)) != 0) {
+		add_sc(&walkers, (uint32_t)-1);
+		futex_wait(&forkers, n, (uint32_t)FUTEX_ANY, NULL, 0);
+	}
+}
+
+void process_listed(void)
+{
+	add_sc(&walkers, (uint32_t)-1);
+}
+
+void process_holds(void)
+{
+	enum { YIELDS = 100, NAP = 50 * 1000 };
+
+	add_sc(&forkers, 1);
+	/* As thread_free: it may need our P, or our cpu. */
+	for (int i = 0; ld_sc(&walkers) != 0; i++) {
+		if (i < YIELDS || !thread_self())
+			sched_yield();
+		else
+			gosleep(CLOCK_MONOTONIC, nanotime() + NAP);
+	}
+}
+
+void process_letsgo(void)
+{
+	if (add_sc(&forkers, (uint32_t)-1) == 1)
+		futex_wake(&forkers, FUTEX_ANY, (uint32_t)FUTEX_ANY, 0);
+}
+
+void process_renewed(void)
+{
+	st_rlx(&walkers, 0);
+	st_rlx(&forkers, 0);
 }
 
 /* exit runs our destructor; this runs nobody's. */
@@ -72,7 +124,9 @@ EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
 		return real_table.clone(fn, stack, flags, arg, parent, tls, child);
 	process_forking();
 	if (!(flags & CLONE_VM)) {
+		process_holds();
 		r = real_table.clone(start_forked, stack, flags, &start, parent, tls, child);
+		process_letsgo();
 	} else {
 		/* It has this thread's memory, and while the thread waits for it, its place. */
 		if ((flags & CLONE_VFORK) && !(flags & CLONE_SETTLS) && thread_self())

@@ -43,27 +43,29 @@ static ATOMIC(struct thread *) toreap;
 
 /* ---- records ---- */
 
+static struct {
+	ATOMIC(uint32_t) busy;
+	char *at, *end; /* by whoever made it busy */
+} slab;
+
 static struct thread *record_new(void)
 {
-	static ATOMIC(char *) slab;
-	static char *end;
-	static ATOMIC(uint32_t) busy;
 	struct thread *t = NULL;
 
-	while (xchg_acq(&busy, 1) != 0)
+	while (xchg_acq(&slab.busy, 1) != 0)
 		arch_relax();
-	if (!ld_rlx(&slab) || end - ld_rlx(&slab) < (ptrdiff_t)sizeof(*t)) {
+	if (!slab.at || slab.end - slab.at < (ptrdiff_t)sizeof(*t)) {
 		char *at = os_reserve(SLAB);
 		if (!os_failed(at)) {
-			st_rlx(&slab, at);
-			end = at + SLAB;
+			slab.at = at;
+			slab.end = at + SLAB;
 		}
 	}
-	if (ld_rlx(&slab) && end - ld_rlx(&slab) >= (ptrdiff_t)sizeof(*t)) {
-		t = (struct thread *)ld_rlx(&slab);
-		st_rlx(&slab, ld_rlx(&slab) + sizeof(*t));
+	if (slab.at && slab.end - slab.at >= (ptrdiff_t)sizeof(*t)) {
+		t = (struct thread *)slab.at;
+		slab.at += sizeof(*t);
 	}
-	st_rel(&busy, 0);
+	st_rel(&slab.busy, 0);
 	return t;
 }
 
@@ -119,6 +121,9 @@ void thread_forked(void)
 	real_table.sigaltstack(&alternate, NULL);
 	st_rlx(&nalive, 1);
 	st_rlx(&toreap, NULL);
+	/* Somebody may have been about to take one. */
+	if (xchg_acq(&slab.busy, 0) != 0)
+		slab.at = NULL;
 	signals_forked();
 	fd_forked();
 	credentials_forked();
@@ -187,6 +192,7 @@ static void __attribute__((noreturn)) thread_finish(struct thread *t)
 		for (;;)
 			gopark(NULL, NULL, 0);
 	}
+	thread_locals_renew();
 	thread_unwire(t);
 	gpursued(t->gp);
 	gkeep(true);

@@ -176,9 +176,21 @@ void thread_main_ended(void) __attribute__((noreturn));
 /* thread_vanish: ends the running thread without a word to the program. */
 void thread_vanish(struct thread *t) __attribute__((noreturn));
 
-/* thread_locals_end: the program's destructors of thread-local data, then every image of it
- * as for a fresh thread, but for libc's own. In tsd.c. */
+/* process_lists .. process_listed: about a walk through the loader's list of objects, by a thread
+ * that takes no signals: nobody forks meanwhile. The list has a lock that glibc does not renew in
+ * the child, which needs it for its first thread. process_holds: who forks waits for those who
+ * walk, and they for it until process_letsgo; process_renewed: in the child. In process.c. */
+void process_lists(void);
+void process_listed(void);
+void process_holds(void);
+void process_letsgo(void);
+void process_renewed(void);
+
+/* thread_locals_end: the program's destructors of thread-local data. thread_locals_renew: every
+ * image of it as for a fresh thread, but for libc's own; nothing of the program's runs on it any
+ * more. In tsd.c. */
 void thread_locals_end(void);
+void thread_locals_renew(void);
 
 /* cancel_point: ends the thread if it is cancelled. cancel_begin .. cancel_end: about a wait
  * that a cancellation ends with EINTR; cancel_begin and cancel_end are cancel_points. */

@@ -72,7 +72,13 @@ void thread_locals_end(void)
 	for (pthread_key_t key = 0; key < ld_acq(&used); key++)
 		if (pthread_getspecific(key))
 			pthread_setspecific(key, NULL);
+}
+
+void thread_locals_renew(void)
+{
+	process_lists();
 	tls_reset();
+	process_listed();
 	uselocale(LC_GLOBAL_LOCALE);
 	errno = 0;
 }

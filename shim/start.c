@@ -73,6 +73,18 @@ static bool old_glibc(void)
 	return major != 2 || minor < 34;
 }
 
+static void forking(void)
+{
+	process_forking();
+	process_holds();
+}
+
+static void forked(void)
+{
+	process_letsgo();
+	process_forked();
+}
+
 static void boot(void)
 {
 	const char *why;
@@ -101,12 +113,13 @@ static void boot(void)
 		return;
 	}
 	/* Also for forks inside glibc (daemon, forkpty), which pass by any symbol. */
-	pthread_atfork(process_forking, process_forked, heddle_forked);
+	pthread_atfork(forking, forked, heddle_forked);
 }
 
 void heddle_forked(void)
 {
 	once_forked();
+	process_renewed();
 	if (!started)
 		return;
 	started = false;

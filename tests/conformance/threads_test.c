@@ -552,6 +552,35 @@ TEST(the_child_of_a_fork_creates_threads_again)
 	}
 }
 
+static _Atomic int enough;
+
+static void *makes_others(void *arg)
+{
+	pthread_t t[8];
+
+	while (!enough) {
+		for (long i = 0; i < 8; i++)
+			EXPECT_EQ(pthread_create(&t[i], NULL, same, (void *)i), 0);
+		for (int i = 0; i < 8; i++)
+			EXPECT_EQ(pthread_join(t[i], NULL), 0);
+	}
+	return arg;
+}
+
+/* What they hold as they begin and end is nobody's in the child. */
+TEST(a_child_creates_threads_though_others_came_and_went)
+{
+	pthread_t t[3];
+
+	for (int i = 0; i < 3; i++)
+		EXPECT_EQ(pthread_create(&t[i], NULL, makes_others, NULL), 0);
+	for (int i = 0; i < 300; i++)
+		forks(NULL);
+	enough = 1;
+	for (int i = 0; i < 3; i++)
+		EXPECT_EQ(pthread_join(t[i], NULL), 0);
+}
+
 /* ---- little memory ---- */
 
 static void *does_nothing(void *arg)
