@@ -25,7 +25,7 @@ static struct {
 	ATOMIC(struct m *) wanted; /* linked by schedlink; each has its nextp */
 	ATOMIC(bool) signalled; /* core_sigdefer was called */
 	ATOMIC(uint64_t) accepts; /* signals that it is to let in */
-	ATOMIC(uint64_t) open; /* those that it lets in */
+	ATOMIC(uint64_t) open; /* those that it lets in, or is about to */
 	ATOMIC(uint64_t) handled; /* signals that have a handler */
 	ATOMIC(uint64_t) refusals; /* as far as sysmon knows of it: refusals() */
 } starter;
@@ -58,7 +58,7 @@ uint64_t mthread_handled(void)
 
 bool mthread_lingers(uint64_t set)
 {
-	return (ld_acq(&starter.open) & ~ld_sc(&starter.accepts) & set) != 0;
+	return (ld_sc(&starter.open) & ~ld_sc(&starter.accepts) & set) != 0;
 }
 
 void mthread_letin(uint64_t set)
@@ -268,18 +268,31 @@ static void clone_wanted(void)
 	}
 }
 
+/* open: what it lets in. Who takes one back has written that, and then looks whether we let it in,
+ * or are about to; we say that we are about to, and then look once more at what we are to let in.
+ */
+static uint64_t starter_opens(uint64_t open)
+{
+	for (uint64_t set;
+	     (set = ld_sc(&starter.accepts)) != open || ld_rlx(&starter.open) != open;) {
+		st_sc(&starter.open, open | set);
+		if (ld_sc(&starter.accepts) != set)
+			continue;
+		os_sigmask(~set);
+		open = set;
+		/* Release: pairs with the acquire in mthread_lingers. */
+		st_rel(&starter.open, open);
+	}
+	return open;
+}
+
 static void starter_main(void *arg)
 {
-	uint64_t accepts = 0;
+	uint64_t open = 0;
 
 	setg(arg);
 	for (;;) {
-		if (ld_acq(&starter.accepts) != accepts) {
-			accepts = ld_acq(&starter.accepts);
-			os_sigmask(~accepts);
-			/* Release: pairs with the acquire in mthread_lingers. */
-			st_rel(&starter.open, accepts);
-		}
+		open = starter_opens(open);
 		notesleep(&starter.note);
 		noteclear(&starter.note);
 		if (xchg_sc(&starter.signalled, false) && config->signalled)
