@@ -76,11 +76,12 @@ bool signals_unblocked(void);
  * other ways, and before a handler changes. */
 void signals_pull(void);
 
-/* signals_last: the running thread is about to end: takes what only it can take. signals_deafen:
- * no handler runs on it any more, until signals_hear, if it does not end; returns the mask for
- * that. signals_end: it has ended: what was lent to it goes to others. */
-void signals_last(struct thread *t);
-uint64_t signals_deafen(struct thread *t);
+/* signals_last: the running thread is about to end: takes what only it can take, and may block all
+ * from then on; returns its own mask. signals_deafen: no handler runs on it any more. signals_hear:
+ * nobody is left, so it calls exit, with that mask. signals_end: it has ended: what was lent to it
+ * goes to others. */
+uint64_t signals_last(struct thread *t);
+void signals_deafen(struct thread *t);
 void signals_hear(struct thread *t, uint64_t mask);
 void signals_end(struct thread *t);
 

@@ -225,7 +225,7 @@ void signals_pull(void)
 /* A signal of the process's that only this thread does not block must not be left without
  * one that was sent in time: neither what was lent to it nor what no kernel thread has taken
  * up yet. When all is blocked nothing more is lent. */
-void signals_last(struct thread *t)
+uint64_t signals_last(struct thread *t)
 {
 	uint64_t mask = gmask(), only = gmask_of(thread_first()->gp) & ~mask;
 	uint64_t all = ~(uint64_t)0, set = 0;
@@ -233,12 +233,12 @@ void signals_last(struct thread *t)
 	if (ld_sc(&t->signals) & ~mask)
 		signals_run();
 	if (t->main || only == 0)
-		return;
+		return mask;
 	for (;;) {
 		gsigprocmask(SIG_SETMASK, &all, NULL);
 		arch_syscall3(SYS_rt_sigpending, (long)&set, SIGSET_BYTES, 0);
 		if (((set & only) | (ld_sc(&t->signals) & ~mask)) == 0)
-			return;
+			return mask;
 		gsigprocmask(SIG_SETMASK, &mask, NULL);
 		signals_run();
 	}
@@ -247,19 +247,18 @@ void signals_last(struct thread *t)
 /* A handler that calls pthread_exit would find no base to unwind to. The kernel thread need not be
  * told: what it lets in goes to others (on_signal). In this order: what comes in between is lent to
  * us, and signals_end finds it. */
-uint64_t signals_deafen(struct thread *t)
+void signals_deafen(struct thread *t)
 {
-	uint64_t mask = gmask();
-
 	st_rlx(&t->deaf, true);
 	compiler_barrier();
 	gmute();
-	return mask;
 }
 
 void signals_hear(struct thread *t, uint64_t mask)
 {
 	st_rlx(&t->deaf, false);
+	if (mask == gmask())
+		return;
 	gsigprocmask(SIG_SETMASK, &mask, NULL);
 	if (signals_unblocked())
 		signals_run();

@@ -158,21 +158,22 @@ static void reap_some(void)
 	}
 }
 
-/* Nothing of the program's runs on it after this, or the process ends. What pthread_exit needs is
- * there until then, for handlers and for what exit calls. */
-static void thread_done(struct thread *t)
+/* Nothing of the program's runs on it after this, or the process ends, with the thread's own mask,
+ * which is given. What pthread_exit needs is there until then, for handlers and for what exit
+ * calls.
+ */
+static void thread_done(struct thread *t, uint64_t mask)
 {
-	uint64_t mask;
-
 	robust_end(t);
 	/* In the child of a fork that created no thread it is the only one. */
-	if (!heddle_started())
-		exit(0);
-	/* Counted once: a handler that came after might call pthread_exit, and be here again. */
-	mask = signals_deafen(t);
-	if (add_sc(&nalive, (uint32_t)-1) != 1)
-		return;
-	add_sc(&nalive, 1);
+	if (heddle_started()) {
+		/* Counted once: a handler that came after might call pthread_exit, and be here
+		 * again. */
+		signals_deafen(t);
+		if (add_sc(&nalive, (uint32_t)-1) != 1)
+			return;
+		add_sc(&nalive, 1);
+	}
 	signals_hear(t, mask);
 	exit(0);
 }
@@ -215,7 +216,7 @@ static void __attribute__((noreturn)) thread_finish(struct thread *t)
 
 void thread_vanish(struct thread *t)
 {
-	thread_done(t);
+	thread_done(t, gmask());
 	thread_finish(t);
 }
 
@@ -240,8 +241,7 @@ static void thread_main(void *arg)
 	/* Its creator waits for that. */
 	wishes_first(t);
 	thread_locals_end();
-	signals_last(t);
-	thread_done(t);
+	thread_done(t, signals_last(t));
 	__pthread_unregister_cancel(&buf);
 	thread_finish(t);
 }
@@ -250,7 +250,7 @@ static void thread_main(void *arg)
 void thread_main_ended(void)
 {
 	thread_locals_end();
-	thread_done(first);
+	thread_done(first, gmask());
 	thread_finish(first);
 }
 

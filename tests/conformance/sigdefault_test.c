@@ -283,6 +283,45 @@ TEST(the_second_signal_to_one_with_SA_RESETHAND_ends_the_process)
 	EXPECT_EQ(WTERMSIG(status), SIGUSR1);
 }
 
+static void sends_itself_SIGUSR1(void)
+{
+	sigset_t mask;
+
+	EXPECT_EQ(pthread_sigmask(SIG_SETMASK, NULL, &mask), 0);
+	EXPECT_EQ(sigismember(&mask, SIGUSR1), 0);
+	EXPECT_EQ(sigismember(&mask, SIGUSR2), 1);
+	kill(getpid(), SIGUSR1);
+}
+
+static void *joins_and_blocks_SIGUSR2(void *first)
+{
+	sigset_t set;
+
+	EXPECT_EQ(pthread_join((pthread_t)first, NULL), 0);
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR2);
+	EXPECT_EQ(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
+	return NULL;
+}
+
+TEST(what_exit_calls_has_the_mask_of_the_last_thread)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		pthread_t t;
+		EXPECT_EQ(atexit(sends_itself_SIGUSR1), 0);
+		EXPECT_EQ(
+			pthread_create(&t, NULL, joins_and_blocks_SIGUSR2, (void *)pthread_self()),
+			0);
+		pthread_exit(NULL);
+	}
+	status = status_of(pid);
+	EXPECT(WIFSIGNALED(status));
+	EXPECT_EQ(WTERMSIG(status), SIGUSR1);
+}
+
 static void *raises_SIGKILL(void *arg)
 {
 	sigset_t all;
