@@ -13,13 +13,12 @@
 #include "thread.h"
 #include "wire.h"
 
-/* The record that a tid means, NULL if it is none of ours; *self: it is the caller's. */
-static struct thread *by_tid(pid_t tid, bool *self)
+/* The record that a tid means, NULL if it is none of ours. */
+static struct thread *by_tid(pid_t tid)
 {
 	struct thread *t = served() ? thread_self() : NULL;
 
-	*self = t && (tid == 0 || tid == t->tid);
-	return *self ? t : NULL;
+	return t && tid != 0 && tid != t->tid ? thread_by_tid(tid) : t;
 }
 
 static long kernel_policy(int32_t tid, int policy, int priority)
@@ -232,19 +231,24 @@ static int errno_of(int error)
 	return -1;
 }
 
-EXPORT int pthread_setschedparam(pthread_t thread, int policy, const struct sched_param *param)
+static int give_policy(struct thread *t, int policy, const struct sched_param *param)
 {
-	struct thread *t = served() ? thread_of(thread) : NULL;
 	int r;
 
-	if (!t)
-		return real_table.pthread_setschedparam(thread, policy, param);
 	if (t == thread_self())
 		return set_policy(t, policy, param);
 	r = wish_policy(t, policy, param->sched_priority);
 	if (r == 0)
 		gnotify_now(t->gp);
 	return r;
+}
+
+EXPORT int pthread_setschedparam(pthread_t thread, int policy, const struct sched_param *param)
+{
+	struct thread *t = served() ? thread_of(thread) : NULL;
+
+	return t ? give_policy(t, policy, param)
+		 : real_table.pthread_setschedparam(thread, policy, param);
 }
 
 EXPORT int pthread_setschedprio(pthread_t thread, int prio)
@@ -270,36 +274,32 @@ EXPORT int pthread_getschedparam(pthread_t thread, int *policy, struct sched_par
 
 EXPORT int sched_setscheduler(pid_t tid, int policy, const struct sched_param *param)
 {
-	bool self;
-	struct thread *t = by_tid(tid, &self);
+	struct thread *t = param ? by_tid(tid) : NULL;
 
-	return self ? errno_of(set_policy(t, policy, param))
-		    : real_table.sched_setscheduler(tid, policy, param);
+	return t ? errno_of(give_policy(t, policy, param))
+		 : real_table.sched_setscheduler(tid, policy, param);
 }
 
 EXPORT int sched_getscheduler(pid_t tid)
 {
-	bool self;
-	struct thread *t = by_tid(tid, &self);
+	struct thread *t = by_tid(tid);
 
-	return self ? t->policy : real_table.sched_getscheduler(tid);
+	return t ? t->policy : real_table.sched_getscheduler(tid);
 }
 
 EXPORT int sched_setparam(pid_t tid, const struct sched_param *param)
 {
-	bool self;
-	struct thread *t = by_tid(tid, &self);
+	struct thread *t = param ? by_tid(tid) : NULL;
 
-	return self ? errno_of(set_policy(t, t->policy, param))
-		    : real_table.sched_setparam(tid, param);
+	return t ? errno_of(give_policy(t, t->policy, param))
+		 : real_table.sched_setparam(tid, param);
 }
 
 EXPORT int sched_getparam(pid_t tid, struct sched_param *param)
 {
-	bool self;
-	struct thread *t = by_tid(tid, &self);
+	struct thread *t = param ? by_tid(tid) : NULL;
 
-	if (!self)
+	if (!t)
 		return real_table.sched_getparam(tid, param);
 	param->sched_priority = t->priority;
 	return 0;
@@ -323,14 +323,11 @@ static int set_affinity(struct thread *t, size_t n, const cpu_set_t *set)
 	return 0;
 }
 
-EXPORT int pthread_setaffinity_np(pthread_t thread, size_t n, const cpu_set_t *set)
+static int give_cpus(struct thread *t, size_t n, const cpu_set_t *set)
 {
-	struct thread *t = served() ? thread_of(thread) : NULL;
 	cpu_set_t cpus = { 0 };
 	int r;
 
-	if (!t)
-		return real_table.pthread_setaffinity_np(thread, n, set);
 	if (t == thread_self())
 		return set_affinity(t, n, set);
 	memcpy(&cpus, set, n < sizeof(cpus) ? n : sizeof(cpus));
@@ -340,17 +337,23 @@ EXPORT int pthread_setaffinity_np(pthread_t thread, size_t n, const cpu_set_t *s
 	return r;
 }
 
-EXPORT int pthread_getaffinity_np(pthread_t thread, size_t n, cpu_set_t *set)
+EXPORT int pthread_setaffinity_np(pthread_t thread, size_t n, const cpu_set_t *set)
 {
 	struct thread *t = served() ? thread_of(thread) : NULL;
 
-	if (!t)
-		return real_table.pthread_getaffinity_np(thread, n, set);
+	return t ? give_cpus(t, n, set) : real_table.pthread_setaffinity_np(thread, n, set);
+}
+
+/* Who has none of its own has the first's, and if that has none the process's: NULL. */
+static const struct thread *whose_cpus(const struct thread *t)
+{
 	if (!t->pinned)
 		t = thread_first();
-	/* Of the process, as long as it has none of its own. */
-	if (!t->pinned)
-		return real_table.pthread_getaffinity_np(t->harvest.thread, n, set);
+	return t->pinned ? t : NULL;
+}
+
+static int copy_cpus(const struct thread *t, size_t n, cpu_set_t *set)
+{
 	for (size_t i = sizeof(t->cpus); i-- > n;)
 		if (((const char *)&t->cpus)[i])
 			return EINVAL;
@@ -359,20 +362,34 @@ EXPORT int pthread_getaffinity_np(pthread_t thread, size_t n, cpu_set_t *set)
 	return 0;
 }
 
+EXPORT int pthread_getaffinity_np(pthread_t thread, size_t n, cpu_set_t *set)
+{
+	const struct thread *t = served() ? thread_of(thread) : NULL;
+
+	if (!t)
+		return real_table.pthread_getaffinity_np(thread, n, set);
+	t = whose_cpus(t);
+	return t ? copy_cpus(t, n, set)
+		 : real_table.pthread_getaffinity_np(thread_first()->harvest.thread, n, set);
+}
+
 EXPORT int sched_setaffinity(pid_t tid, size_t n, const cpu_set_t *set)
 {
-	bool self;
-	struct thread *t = by_tid(tid, &self);
+	struct thread *t = by_tid(tid);
 
-	return self ? errno_of(set_affinity(t, n, set)) : real_table.sched_setaffinity(tid, n, set);
+	return t ? errno_of(give_cpus(t, n, set)) : real_table.sched_setaffinity(tid, n, set);
 }
 
 EXPORT int sched_getaffinity(pid_t tid, size_t n, cpu_set_t *set)
 {
-	bool self;
+	const struct thread *t = by_tid(tid);
 
-	by_tid(tid, &self);
-	return real_table.sched_getaffinity(self ? 0 : tid, n, set);
+	if (t && t != thread_self()) {
+		t = whose_cpus(t);
+		return t ? errno_of(copy_cpus(t, n, set))
+			 : real_table.sched_getaffinity(getpid(), n, set);
+	}
+	return real_table.sched_getaffinity(t ? 0 : tid, n, set);
 }
 
 /* ---- by syscall() ---- */
@@ -408,24 +425,42 @@ static long set_attr(struct thread *t, const void *attr, long flags)
 	return r;
 }
 
+/* As the kernel's: how many bytes it wrote. */
+static long get_cpus(const struct thread *t, size_t n, cpu_set_t *set)
+{
+	long r = arch_syscall3(SYS_sched_getaffinity, getpid(), (long)n, (long)set);
+
+	t = whose_cpus(t);
+	if (r > 0 && t)
+		memcpy(set, &t->cpus, (size_t)r < sizeof(t->cpus) ? (size_t)r : sizeof(t->cpus));
+	return r;
+}
+
 bool policy_call(long nr, long *a, long *r)
 {
-	bool self;
-	struct thread *t = by_tid((pid_t)a[0], &self);
+	struct thread *t = by_tid((pid_t)a[0]);
+	bool self = t == thread_self();
 
-	if (!self)
+	if (!t)
 		return false;
 	switch (nr) {
 	case SYS_sched_setattr:
-		*r = set_attr(t, (const void *)a[1], a[2]);
-		return true;
+		if (self)
+			*r = set_attr(t, (const void *)a[1], a[2]);
+		return self;
 	case SYS_sched_setaffinity:
-		*r = -set_affinity(t, (size_t)a[1], (const cpu_set_t *)a[2]);
+		*r = -give_cpus(t, (size_t)a[1], (const cpu_set_t *)a[2]);
 		return true;
-	case SYS_sched_getattr:
 	case SYS_sched_getaffinity:
+		if (!self) {
+			*r = get_cpus(t, (size_t)a[1], (cpu_set_t *)a[2]);
+			return true;
+		}
+		/* fall through */
+	case SYS_sched_getattr:
 		/* Its kernel thread's, whichever it is. */
-		a[0] = 0;
+		if (self)
+			a[0] = 0;
 		return false;
 	default:
 		return false;

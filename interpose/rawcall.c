@@ -90,6 +90,15 @@ static bool thread_call(struct thread *t, long nr, long *a, long *r)
 		return signal_tid((pid_t)a[0], (int)a[1], r);
 	case SYS_tgkill:
 		return (pid_t)a[0] == getpid() && signal_tid((pid_t)a[1], (int)a[2], r);
+	case SYS_rt_tgsigqueueinfo:
+		return (pid_t)a[0] == getpid() &&
+		       signal_tid_info((pid_t)a[1], (int)a[2], (const siginfo_t *)a[3], r);
+	case SYS_kill:
+	case SYS_rt_sigqueueinfo:
+		/* Each thread's tid means the process, to the kernel. */
+		if (thread_by_tid((pid_t)a[0]))
+			a[0] = getpid();
+		return false;
 	case SYS_setuid:
 	case SYS_setgid:
 	case SYS_setreuid:

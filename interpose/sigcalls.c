@@ -104,6 +104,12 @@ long signal_self(int sig)
 	return r;
 }
 
+/* Does the kernel take that for this process? Each of its threads' tids names it. */
+static bool is_own(pid_t pid)
+{
+	return pid == getpid() || thread_by_tid(pid);
+}
+
 /* To its own process: the caller takes it, if it does not block it; so it is delivered before
  * the call returns, as it would be if the caller were the only one to take it. Else it is pending
  * by then, for the process or for one who does not block it, which it would not be if the kernel
@@ -113,15 +119,17 @@ EXPORT int kill(pid_t pid, int sig)
 	siginfo_t info;
 	long r;
 
-	if (!served() || !thread_self() || pid != getpid() || sig <= 0 || sig > 64)
+	if (!served() || !thread_self() || pid <= 0 || !is_own(pid))
 		return real_table.kill(pid, sig);
+	if (sig <= 0 || sig > 64)
+		return real_table.kill(getpid(), sig);
 	if (gmask() & signal_bit(sig)) {
 		if (!(signals_let_in() & signal_bit(sig)))
-			return real_table.kill(pid, sig);
+			return real_table.kill(getpid(), sig);
 		memset(&info, 0, sizeof(info));
 		info.si_signo = sig;
 		info.si_code = SI_USER;
-		info.si_pid = pid;
+		info.si_pid = getpid();
 		info.si_uid = getuid();
 		signal_put_off(sig, &info);
 		return 0;

@@ -27,8 +27,10 @@ static const uint64_t signals_ignored_by_default = (uint64_t)1 << (SIGCHLD - 1) 
 						   (uint64_t)1 << (SIGURG - 1) |
 						   (uint64_t)1 << (SIGWINCH - 1);
 
-/* signal_tid: as tgkill, if tid is a thread's of ours; else false. In tids.c. */
+/* signal_tid: as tgkill, if tid is a thread's of ours; else false. signal_tid_info: as the kernel's
+ * rt_tgsigqueueinfo. In tids.c. */
 bool signal_tid(pid_t tid, int sig, long *r);
+bool signal_tid_info(pid_t tid, int sig, const siginfo_t *info, long *r);
 
 /* on_altstack: does t, which is the caller, run on the alternate stack that it has set? */
 bool on_altstack(const struct thread *t);

@@ -45,6 +45,38 @@ EXPORT int tgkill(pid_t pid, pid_t tid, int sig)
 	return -1;
 }
 
+static long send_info(struct thread *t, int sig, const siginfo_t *info)
+{
+	if (t == thread_self() && !(gmask() & signal_bit(sig))) {
+		long r;
+		/* As signal_self. */
+		entersyscall();
+		r = arch_syscall4(SYS_rt_tgsigqueueinfo, getpid(), os_gettid(), sig, (long)info);
+		exitsyscall();
+		return r;
+	}
+	if (signal_lend(t, sig, info))
+		signal_push(t, sig);
+	return 0;
+}
+
+bool signal_tid_info(pid_t tid, int sig, const siginfo_t *info, long *r)
+{
+	struct thread *t = thread_by_tid(tid);
+	siginfo_t copy;
+
+	if (!t)
+		return false;
+	if (sig <= 0 || sig > 64 || sig == 32 || sig == 33) {
+		*r = sig == 0 ? 0 : -EINVAL;
+		return true;
+	}
+	copy = *info;
+	copy.si_signo = sig;
+	*r = send_info(t, sig, &copy);
+	return true;
+}
+
 EXPORT int pthread_sigqueue(pthread_t thread, int sig, const union sigval value)
 {
 	struct thread *t = served() ? thread_of(thread) : NULL;
@@ -62,17 +94,7 @@ EXPORT int pthread_sigqueue(pthread_t thread, int sig, const union sigval value)
 	info.si_pid = getpid();
 	info.si_uid = getuid();
 	info.si_value = value;
-	if (t == thread_self() && !(gmask() & signal_bit(sig))) {
-		long r;
-		/* As signal_self. */
-		entersyscall();
-		r = arch_syscall4(SYS_rt_tgsigqueueinfo, getpid(), os_gettid(), sig, (long)&info);
-		exitsyscall();
-		return (int)-r;
-	}
-	if (signal_lend(t, sig, &info))
-		signal_push(t, sig);
-	return 0;
+	return (int)-send_info(t, sig, &info);
 }
 
 /* Its expirations are for one kernel thread: the caller's, which it keeps. */

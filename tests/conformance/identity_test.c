@@ -186,6 +186,79 @@ TEST(pthread_sigqueue_brings_its_value)
 	EXPECT_EQ(value, 78);
 }
 
+static _Atomic pid_t its_tid;
+
+static void *tells_its_tid(void *arg)
+{
+	its_tid = gettid();
+	tick(&entered);
+	await(&changed, 1);
+	return arg;
+}
+
+static siginfo_t info_of(int sig, int number)
+{
+	siginfo_t info = { .si_signo = sig, .si_code = SI_QUEUE };
+
+	info.si_pid = getpid();
+	info.si_uid = getuid();
+	info.si_value.sival_int = number;
+	return info;
+}
+
+/* To kill and its kin each tid means the process: here the other thread blocks the signal. */
+TEST(the_process_is_named_by_each_thread_s_tid)
+{
+	const int sig = SIGRTMIN;
+	siginfo_t info;
+	pthread_t t;
+
+	handle_values(sig);
+	mask(SIG_BLOCK, sig);
+	start(&t, 1, tells_its_tid, NULL);
+	await(&entered, 1);
+	mask(SIG_UNBLOCK, sig);
+	EXPECT_EQ(kill(its_tid, 0), 0);
+	EXPECT_EQ(kill(its_tid, sig), 0);
+	await(&handled, 1);
+	EXPECT_EQ(syscall(SYS_kill, its_tid, sig), 0);
+	await(&handled, 2);
+	info = info_of(sig, 81);
+	EXPECT_EQ(syscall(SYS_rt_sigqueueinfo, its_tid, sig, &info), 0);
+	await(&handled, 3);
+	EXPECT_EQ(value, 81);
+	tick(&changed);
+	join(&t, 1);
+	FAILS(kill(its_tid, 0), ESRCH);
+}
+
+static void *takes_it_itself(void *arg)
+{
+	siginfo_t info = info_of(SIGRTMIN, 83);
+
+	tells_its_tid(NULL);
+	while (value != 82)
+		sched_yield();
+	EXPECT_EQ(syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), SIGRTMIN, &info), 0);
+	EXPECT_EQ(value, 83);
+	FAILS(syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), 65, &info), EINVAL);
+	return arg;
+}
+
+TEST(a_raw_call_brings_its_value_to_the_thread_of_that_tid)
+{
+	siginfo_t info = info_of(SIGRTMIN, 82);
+	pthread_t t;
+
+	handle_values(SIGRTMIN);
+	start(&t, 1, takes_it_itself, NULL);
+	await(&entered, 1);
+	mask(SIG_BLOCK, SIGRTMIN);
+	EXPECT_EQ(syscall(SYS_rt_tgsigqueueinfo, getpid(), its_tid, SIGRTMIN, &info), 0);
+	tick(&changed);
+	join(&t, 1);
+}
+
 static void *has_a_timer(void *arg)
 {
 	struct sigevent event = { .sigev_notify = SIGEV_THREAD_ID,

@@ -164,6 +164,64 @@ TEST(another_thread_gets_its_policy_and_errors_are_told)
 	EXPECT_EQ(pthread_join(t, NULL), 0);
 }
 
+/* ---- by tid ---- */
+
+static _Atomic pid_t its_tid;
+
+static void *is_bound_by_its_tid(void *only)
+{
+	its_tid = gettid();
+	is_bound_later(only);
+	EXPECT_EQ(syscall(SYS_sched_getscheduler, 0), SCHED_BATCH);
+	return NULL;
+}
+
+static void binds_it(const cpu_set_t *only)
+{
+	const struct sched_param none = { 0 };
+	struct sched_param got = { 1 };
+	cpu_set_t set = { 0 }, empty = { 0 };
+
+	EXPECT(syscall(SYS_sched_getaffinity, its_tid, sizeof(set), &set) > 0);
+	EXPECT_EQ(syscall(SYS_sched_setaffinity, its_tid, sizeof(set), &set), 0);
+	FAILS(sched_setaffinity(its_tid, sizeof(empty), &empty), EINVAL);
+	EXPECT_EQ(sched_setaffinity(its_tid, sizeof(*only), only), 0);
+	EXPECT_EQ(sched_getaffinity(its_tid, sizeof(set), &set), 0);
+	EXPECT(CPU_EQUAL(&set, only));
+	CPU_ZERO(&set);
+	EXPECT(syscall(SYS_sched_getaffinity, its_tid, sizeof(set), &set) > 0);
+	EXPECT(CPU_EQUAL(&set, only));
+	EXPECT_EQ(sched_getscheduler(its_tid), SCHED_OTHER);
+	FAILS(sched_setscheduler(its_tid, 77, &none), EINVAL);
+	EXPECT_EQ(sched_setscheduler(its_tid, SCHED_BATCH, &none), 0);
+	EXPECT_EQ(sched_getscheduler(its_tid), SCHED_BATCH);
+	EXPECT_EQ(sched_setparam(its_tid, &none), 0);
+	EXPECT_EQ(sched_getparam(its_tid, &got), 0);
+	EXPECT_EQ(got.sched_priority, 0);
+}
+
+TEST(another_thread_is_named_by_its_tid)
+{
+	cpu_set_t only, before, now;
+	pthread_t t;
+
+	last_cpu(&only);
+	sem_init(&ready, 0, 0);
+	sem_init(&go, 0, 0);
+	EXPECT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);
+	EXPECT_EQ(pthread_create(&t, NULL, is_bound_by_its_tid, &only), 0);
+	EXPECT_EQ(sem_wait(&ready), 0);
+	binds_it(&only);
+	sem_post(&go);
+	EXPECT_EQ(pthread_join(t, NULL), 0);
+	FAILS(sched_setaffinity(its_tid, sizeof(only), &only), ESRCH);
+	FAILS(sched_getscheduler(its_tid), ESRCH);
+	FAILS(sched_getparam(0, NULL), EINVAL);
+	EXPECT_EQ(sched_getscheduler(0), SCHED_OTHER);
+	EXPECT_EQ(sched_getaffinity(0, sizeof(now), &now), 0);
+	EXPECT(CPU_EQUAL(&now, &before));
+}
+
 /* ---- by syscall() ---- */
 
 /* The kernel's struct sched_attr, as it was first. */
