@@ -7,6 +7,7 @@
 #include <linux/sched.h>
 #include <linux/seccomp.h>
 #include <stdarg.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -232,10 +233,67 @@ static bool number_call(long nr, const long *a, long *r)
 	}
 }
 
+/* From or to where the program says, which may not be there: 0 or -EFAULT, not a fault. */
+static long copy(long nr, void *mine, long its, size_t n)
+{
+	struct iovec here = { mine, n }, there = { (void *)its, n };
+	long r = arch_syscall6(nr, getpid(), (long)&here, 1, (long)&there, 1, 0);
+
+	if (r == (long)n)
+		return 0;
+	if (r != -EPERM && r != -ENOSYS)
+		return -EFAULT;
+	if (nr == SYS_process_vm_readv)
+		memcpy(mine, (const void *)its, n);
+	else
+		memcpy((void *)its, mine, n);
+	return 0;
+}
+
+/* The kernel's struct sigaction. */
+struct kernel_action {
+	void (*handler)(int);
+	unsigned long flags;
+	void (*restorer)(void);
+	uint64_t mask;
+};
+
+enum { SA_RESTORER_ = 0x04000000 };
+
+static long raw_sigaction(int sig, long act, long old)
+{
+	struct sigaction mine = { 0 }, before;
+	struct kernel_action k;
+
+	if (act) {
+		if (copy(SYS_process_vm_readv, &k, act, sizeof(k)) != 0)
+			return -EFAULT;
+		mine.sa_handler = k.handler;
+		mine.sa_flags = (int)(k.flags & ~(unsigned long)SA_RESTORER_);
+		memcpy(&mine.sa_mask, &k.mask, sizeof(k.mask));
+	}
+	if (sigaction(sig, act ? &mine : NULL, &before) != 0)
+		return -errno;
+	if (!old)
+		return 0;
+	/* Its return from handlers, for who gives the same back. */
+	memset(&k, 0, sizeof(k));
+	arch_syscall4(SYS_rt_sigaction, sig, 0, (long)&k, SIGSET_BYTES);
+	k.handler = before.sa_handler;
+	k.flags = (k.flags & SA_RESTORER_) | (unsigned)before.sa_flags;
+	memcpy(&k.mask, &before.sa_mask, sizeof(k.mask));
+	return copy(SYS_process_vm_writev, &k, old, sizeof(k));
+}
+
 /* Those about signals. */
 static bool signal_call(long nr, const long *a, long *r)
 {
 	switch (nr) {
+	case SYS_rt_sigaction:
+		if (a[3] != SIGSET_BYTES || a[0] == 32 || a[0] == 33)
+			return false;
+		*r = answer(raw_sigaction((int)a[0], a[1], a[2]));
+		return true;
 	case SYS_rt_sigprocmask:
 		if (a[3] != SIGSET_BYTES)
 			return false;
@@ -295,19 +353,13 @@ static bool uncancelled_call(struct thread *t, long nr, const long *a, long *r)
 	return served;
 }
 
-/* What cannot be read is the kernel's to refuse, so this must not fault on it; and may say yes. */
 static bool clone3_shares(const void *args)
 {
-	struct clone_args of = { 0 };
-	struct iovec here = { &of.flags, sizeof(of.flags) };
-	struct iovec there = { (void *)(uintptr_t)args, sizeof(of.flags) };
-	long r = arch_syscall6(SYS_process_vm_readv, getpid(), (long)&here, 1, (long)&there, 1, 0);
+	uint64_t flags = 0;
 
-	if (r == -EPERM || r == -ENOSYS)
-		of.flags = ((const struct clone_args *)args)->flags;
-	else if (r != sizeof(of.flags))
-		return true;
-	return (of.flags & CLONE_VM) != 0;
+	/* What cannot be read is the kernel's to refuse. */
+	return copy(SYS_process_vm_readv, &flags, (long)args, sizeof(flags)) != 0 ||
+	       (flags & CLONE_VM) != 0;
 }
 
 /* A process of its own, which is made with no hook of glibc's. */

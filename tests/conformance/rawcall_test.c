@@ -186,6 +186,49 @@ TEST(a_raw_sigsuspend_ends_with_its_handler)
 	EXPECT_EQ(pthread_join(t, NULL), 0);
 }
 
+/* The kernel's struct sigaction. */
+struct kernel_action {
+	void (*handler)(int);
+	unsigned long flags;
+	void (*restorer)(void);
+	unsigned long mask;
+};
+
+/* Whose handler was set by the function, so that there is a way back from it. */
+static void *sets_handler_raw(void *arg)
+{
+	struct kernel_action action = { 0 }, old = { 0 };
+
+	EXPECT_EQ(syscall(SYS_rt_sigaction, SIGUSR1, NULL, &action, 8), 0);
+	EXPECT(action.handler == SIG_DFL);
+	EXPECT_EQ(syscall(SYS_rt_sigaction, SIGUSR2, NULL, &action, 8), 0);
+	EXPECT(action.handler == handles);
+	EXPECT(action.restorer != NULL);
+	EXPECT_EQ(syscall(SYS_rt_sigaction, SIGUSR1, &action, NULL, 8), 0);
+	EXPECT_EQ(syscall(SYS_rt_sigaction, SIGUSR1, NULL, &old, 8), 0);
+	EXPECT(memcmp(&old, &action, sizeof(old)) == 0);
+	FAILS(syscall(SYS_rt_sigaction, SIGUSR1, 1l, NULL, 8), EFAULT);
+	FAILS(syscall(SYS_rt_sigaction, SIGUSR1, NULL, 1l, 8), EFAULT);
+	FAILS(syscall(SYS_rt_sigaction, 65, &action, NULL, 8), EINVAL);
+	FAILS(syscall(SYS_rt_sigaction, SIGUSR1, &action, NULL, 7), EINVAL);
+	return suspends_raw(arg);
+}
+
+TEST(a_handler_that_was_set_by_a_raw_call_is_run_as_any_other)
+{
+	sigset_t set;
+	pthread_t t;
+
+	handle(SIGUSR2, SA_RESTART);
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	EXPECT_EQ(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
+	EXPECT_EQ(pthread_create(&t, NULL, sets_handler_raw, NULL), 0);
+	await(&entered, 1);
+	EXPECT_EQ(kill(getpid(), SIGUSR1), 0);
+	EXPECT_EQ(pthread_join(t, NULL), 0);
+}
+
 static void *forks_raw_and_reads(void *arg)
 {
 	struct wait *w = arg;
