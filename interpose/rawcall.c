@@ -24,7 +24,11 @@
 #include "wire.h"
 
 /* Younger than some headers. */
-enum { IORING_SETUP_SINGLE_ISSUER_ = 1 << 12, IORING_REGISTER_RING_FDS_ = 20 };
+enum {
+	IORING_SETUP_SINGLE_ISSUER_ = 1 << 12,
+	IORING_REGISTER_RING_FDS_ = 20,
+	SYS_futex_waitv_ = 449,
+};
 
 enum { SIGSET_BYTES = 8 };
 
@@ -412,6 +416,8 @@ EXPORT long syscall(long nr, ...)
 		if (ours)
 			return answer(r);
 	}
+	if (nr == SYS_futex_waitv_ && served())
+		futex_waits_on_many();
 	if (served() && makes_process(nr, a))
 		return answer(make_process(nr, a));
 	/* Also before there is a second thread. */

@@ -5,10 +5,12 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <sys/syscall.h>
 
 #include "futex.h"
 #include "mutex.h"
 #include "os.h"
+#include "syscall.h"
 #include "thread.h"
 
 /* Relative for FUTEX_WAIT, absolute for the others. */
@@ -80,6 +82,29 @@ static uint32_t wake_op(ATOMIC(uint32_t) *word, uint32_t code, bool *wake)
 	return 0;
 }
 
+/* Somebody has waited on many at once, which is left to the kernel. */
+static ATOMIC(bool) many;
+
+void futex_waits_on_many(void)
+{
+	/* Before the kernel looks at the words; who wakes does the reverse. */
+	if (!ld_rlx(&many))
+		st_sc(&many, true);
+}
+
+/* Ours, and if there are fewer the kernel's. Before its second look stands the read-modify-write of
+ * futex_wake's, so one of the two sees the other. */
+static long wake(ATOMIC(uint32_t) *word, int n, uint32_t bits)
+{
+	long r = futex_wake(word, n, bits, 0), more;
+
+	if (likely(!ld_sc(&many)) || r == n)
+		return r;
+	more = arch_syscall6(SYS_futex, (long)word, FUTEX_WAKE_BITSET | FUTEX_PRIVATE_FLAG,
+			     n == FUTEX_ANY ? INT_MAX : n - r, 0, 0, (long)bits);
+	return more > 0 ? r + more : r;
+}
+
 static int count_of(long n)
 {
 	return n < 0 || n >= INT_MAX ? FUTEX_ANY : (int)n;
@@ -93,7 +118,7 @@ long private_futex(long *a, bool *ours)
 	const struct timespec *t = (const struct timespec *)a[3];
 	uint32_t bits = (uint32_t)FUTEX_ANY;
 	struct deadline d;
-	bool wake;
+	bool both;
 	long r, more;
 
 	*ours = true;
@@ -114,17 +139,17 @@ long private_futex(long *a, bool *ours)
 		return futex_wait(word, value, bits, t ? &d : NULL, 0);
 	case FUTEX_WAKE:
 	case FUTEX_WAKE_BITSET:
-		return futex_wake(word, count_of((int)value), bits, 0);
+		return wake(word, count_of((int)value), bits);
 	case FUTEX_REQUEUE:
 	case FUTEX_CMP_REQUEUE:
 		return futex_requeue(word, count_of((int)value), other, count_of(a[3]),
 				     (op & FUTEX_CMD_MASK) == FUTEX_CMP_REQUEUE, (uint32_t)a[5]);
 	case FUTEX_WAKE_OP:
-		r = wake_op(other, (uint32_t)a[5], &wake);
+		r = wake_op(other, (uint32_t)a[5], &both);
 		if (r != 0)
 			return -r;
-		r = futex_wake(word, count_of((int)value), bits, 0);
-		more = wake ? futex_wake(other, count_of(a[3]), bits, 0) : 0;
+		r = wake(word, count_of((int)value), bits);
+		more = both ? wake(other, count_of(a[3]), bits) : 0;
 		return r + more;
 	default:
 		*ours = false;

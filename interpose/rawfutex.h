@@ -8,4 +8,7 @@
  * kernel would; *ours: false if it is the kernel's. */
 long private_futex(long *a, bool *ours);
 
+/* futex_waits_on_many: the caller is about to call the kernel's futex_waitv. */
+void futex_waits_on_many(void);
+
 #endif

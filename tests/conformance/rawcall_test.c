@@ -3,6 +3,7 @@
 #include "common.h"
 
 #include <link.h>
+#include <linux/futex.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -126,6 +127,63 @@ TEST(a_raw_clone3_of_what_cannot_be_read_is_refused)
 		EXPECT_EQ(pthread_create(&t, NULL, forks_raw, NULL), 0);
 		EXPECT_EQ(pthread_join(t, NULL), 0);
 	}
+}
+
+/* ---- a wait on many futexes ---- */
+
+/* As <linux/futex.h> of 5.16 has them. */
+enum { WAITV = 449, FUTEX2_U32_PRIVATE = 2 | 128, WORDS = 3 };
+
+struct waiter {
+	uint64_t value, word;
+	uint32_t flags, reserved;
+};
+
+static _Atomic uint32_t words[WORDS];
+static _Atomic bool unknown;
+
+static void *waits_on_many(void *arg)
+{
+	struct waiter waiters[WORDS] = { 0 };
+	long r;
+
+	for (int i = 0; i < WORDS; i++) {
+		waiters[i].word = (uintptr_t)&words[i];
+		waiters[i].flags = FUTEX2_U32_PRIVATE;
+	}
+	tick(&entered);
+	r = syscall(WAITV, waiters, WORDS, 0, NULL, 0);
+	unknown = r < 0 && errno == ENOSYS;
+	EXPECT(r == WORDS - 1 || unknown || (r < 0 && errno == EAGAIN));
+	tick(&returned);
+	return arg;
+}
+
+/* Until it was, for who is not asleep yet is not woken. */
+static void wakes_one_that_waits(void)
+{
+	long n;
+
+	do
+		n = syscall(SYS_futex, &words[WORDS - 1], FUTEX_WAKE_PRIVATE, 1);
+	while (n == 0 && returned.n == 0);
+	EXPECT(n == 1 || unknown);
+}
+
+TEST(a_raw_wait_on_many_futexes_is_woken_by_each)
+{
+	pthread_t t;
+
+	EXPECT_EQ(pthread_create(&t, NULL, waits_on_many, NULL), 0);
+	await(&entered, 1);
+	wakes_one_that_waits();
+	EXPECT_EQ(pthread_join(t, NULL), 0);
+	/* Changed first, as is usual. */
+	EXPECT_EQ(pthread_create(&t, NULL, waits_on_many, NULL), 0);
+	await(&entered, 2);
+	words[WORDS - 1] = 1;
+	syscall(SYS_futex, &words[WORDS - 1], FUTEX_WAKE_PRIVATE, 1);
+	EXPECT_EQ(pthread_join(t, NULL), 0);
 }
 
 /* ---- signals by number ---- */
