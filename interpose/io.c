@@ -3,11 +3,14 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <termios.h>
+#include <unistd.h>
 
 #include "os.h"
 #include "signals.h"
@@ -71,6 +74,23 @@ static bool counts(int fd)
 	       (how.c_cc[VMIN] != 1 || how.c_cc[VTIME] != 0);
 }
 
+/* Does its poll ever say that there is room? Of fanotify, a signalfd and the like it never does,
+ * and a write does not wait there: it answers a request, or is refused. */
+static bool tells_room(int fd)
+{
+	static const char eventfd[] = "anon_inode:[eventfd]";
+	char path[32], name[sizeof(eventfd)];
+	struct stat st;
+	ssize_t r;
+
+	if (fstat(fd, &st) != 0 || (st.st_mode & S_IFMT) != 0)
+		return true;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	/* Without /proc nothing is known. */
+	r = readlink(path, name, sizeof(name));
+	return r < 0 || (r == sizeof(eventfd) - 1 && memcmp(name, eventfd, (size_t)r) == 0);
+}
+
 /* What the kernel says to a sender whom it wakes, and not to one who begins. On a local stream:
  * the socket's error, which is gone then, or EPIPE, but no SIGPIPE; to send nothing is to ask.
  * On others what has been sent counts, and the error is the next call's. 0: nothing, try. */
@@ -118,6 +138,10 @@ static long ask(struct io *io)
 		return 1;
 	if (io->road == ROAD_READY && io->dir == POLL_READ && counts(io->fd))
 		return 1;
+	if (io->road == ROAD_READY && io->dir == POLL_WRITE && !tells_room(io->fd)) {
+		fd_learn(io->fd, io->dir, ROAD_CALL);
+		return 1;
+	}
 	if (io->dir == POLL_WRITE && io->road != ROAD_READY)
 		io->local = fd_local(io->fd);
 	io->span = fd_timed(io->fd, io->dir);

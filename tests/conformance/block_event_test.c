@@ -3,6 +3,7 @@
 
 #include <pty.h>
 #include <sys/eventfd.h>
+#include <sys/fanotify.h>
 #include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
@@ -587,4 +588,30 @@ TEST(a_raw_terminal_waits_for_VMIN_bytes)
 		settle();
 	}
 	EXPECT_EQ(pthread_join(t, NULL), 0);
+}
+
+/* ---- what never says that there is room ---- */
+
+/* To an event that there is not. */
+static void *answers_nothing(void *arg)
+{
+	const struct fanotify_response response = { .fd = -1, .response = FAN_ALLOW };
+
+	errno = 0;
+	EXPECT_EQ(write(*(int *)arg, &response, sizeof(response)), -1);
+	EXPECT(errno == EINVAL || errno == ENOENT);
+	return NULL;
+}
+
+TEST(an_answer_to_fanotify_does_not_wait)
+{
+	int fd = fanotify_init(FAN_CLASS_CONTENT, O_RDONLY);
+	pthread_t t;
+
+	if (fd < 0)
+		return;
+	EXPECT_EQ(pthread_create(&t, NULL, answers_nothing, &fd), 0);
+	EXPECT_EQ(pthread_join(t, NULL), 0);
+	answers_nothing(&fd);
+	close(fd);
 }
