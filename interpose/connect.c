@@ -172,9 +172,10 @@ static long connect_tcp(struct thread *t, struct io *io)
 /* Somebody else may wait for the connection that this ends. */
 static void disconnects(const struct thread *t, int fd, const struct sockaddr *addr, socklen_t len)
 {
+	struct fd *p = fd_known(fd);
 	sa_family_t family;
 
-	if ((unsigned)fd < FD_MAX && unlikely(ld_sc(&fd_table[fd].held)) && len >= sizeof(family) &&
+	if (p && unlikely(ld_sc(&p->held)) && len >= sizeof(family) &&
 	    io_fetch(&family, &addr->sa_family, sizeof(family)) == 0 && family == AF_UNSPEC)
 		fd_disconnected(t, fd);
 }

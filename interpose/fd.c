@@ -16,8 +16,30 @@
 #include "io.h"
 #include "os.h"
 
-struct fd fd_table[FD_MAX];
+struct fd fd_near[FD_NEAR];
+static ATOMIC(struct fd *) far[FD_MAX / FD_NEAR]; /* each as many; made at need, and never ended */
 ATOMIC(uint32_t) fd_epoch = 1;
+
+struct fd *fd_far(int fd, bool make)
+{
+	ATOMIC(struct fd *) *at = &far[(unsigned)fd / FD_NEAR % (FD_MAX / FD_NEAR)];
+	struct fd *part;
+
+	if ((unsigned)fd >= FD_MAX)
+		return NULL;
+	part = ld_acq(at);
+	if (!part && make) {
+		part = os_reserve(sizeof(fd_near));
+		if (os_failed(part))
+			return NULL;
+		/* Whoever comes second takes the first one's. */
+		if (!cas_sc(at, NULL, part)) {
+			os_release(part, sizeof(fd_near));
+			part = ld_acq(at);
+		}
+	}
+	return part ? &part[(unsigned)fd % FD_NEAR] : NULL;
+}
 
 /* Nobody set a time-out on a socket yet. */
 static ATOMIC(bool) any_timeouts;
@@ -106,7 +128,7 @@ enum road fd_explore(int fd, enum polldir dir)
 	long flags = arch_syscall3(SYS_fcntl, fd, F_GETFL, 0);
 	enum road road = ROAD_CALL;
 
-	if (flags < 0 || arch_syscall3(SYS_fstat, fd, (long)&st, 0) < 0)
+	if (flags < 0 || fd >= FD_MAX || arch_syscall3(SYS_fstat, fd, (long)&st, 0) < 0)
 		return ROAD_CALL;
 	if (!(flags & O_NONBLOCK)) {
 		switch (st.st_mode & S_IFMT) {
@@ -134,23 +156,26 @@ void fd_surprised(int fd)
 
 void fd_renewed(int fd)
 {
+	struct fd *p = fd_known(fd);
 	int peer;
 
-	if ((unsigned)fd >= FD_MAX)
+	if (!p)
 		return;
 	fd_surprised(fd);
 	fd_shared(fd);
-	peer = ld_rlx(&fd_table[fd].peer);
+	peer = ld_rlx(&p->peer);
 	if (peer) {
-		st_rlx(&fd_table[peer - 1].peer, 0);
-		st_rlx(&fd_table[fd].peer, 0);
+		st_rlx(&fd_known(peer - 1)->peer, 0);
+		st_rlx(&p->peer, 0);
 	}
 }
 
 void fd_shared(int fd)
 {
-	if ((unsigned)fd < FD_MAX && ld_rlx(&fd_table[fd].sole))
-		st_rlx(&fd_table[fd].sole, 0);
+	struct fd *p = fd_known(fd);
+
+	if (p && ld_rlx(&p->sole))
+		st_rlx(&p->sole, 0);
 }
 
 void fd_allshared(void)
@@ -162,25 +187,31 @@ void fd_allshared(void)
 
 void fd_made(int fd, enum road road, bool nonblocking, uint32_t since)
 {
+	struct fd *p = fd_place(fd);
+
 	fd_renewed(fd);
-	if ((unsigned)fd >= FD_MAX)
+	if (!p)
 		return;
 	if (nonblocking)
 		road = ROAD_CALL;
 	fd_learn(fd, POLL_READ, road);
 	fd_learn(fd, POLL_WRITE, road);
 	if (!nonblocking)
-		st_rlx(&fd_table[fd].sole, since);
+		st_rlx(&p->sole, since);
 }
 
 void fd_pair(const int fd[2], enum road road, bool nonblocking, uint32_t since)
 {
-	for (int i = 0; i < 2; i++)
+	struct fd *p[2];
+
+	for (int i = 0; i < 2; i++) {
 		fd_made(fd[i], road, nonblocking, since);
-	if ((unsigned)fd[0] >= FD_MAX || (unsigned)fd[1] >= FD_MAX)
+		p[i] = fd_known(fd[i]);
+	}
+	if (!p[0] || !p[1])
 		return;
-	st_rlx(&fd_table[fd[0]].peer, fd[1] + 1);
-	st_rlx(&fd_table[fd[1]].peer, fd[0] + 1);
+	st_rlx(&p[0]->peer, fd[1] + 1);
+	st_rlx(&p[1]->peer, fd[0] + 1);
 }
 
 void fd_accepted(int fd, int listener, bool nonblocking, uint32_t since)

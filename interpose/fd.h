@@ -19,7 +19,7 @@ enum road {
 	ROAD_READY, /* park until it is ready, then announce the plain call */
 };
 
-enum { FD_MAX = 1 << 20 };
+enum { FD_MAX = 1 << 20, FD_NEAR = 4096 };
 
 /* Of each descriptor: the road of either direction; the epoch since which it is ours alone, made
  * here as a blocking one and never duplicated, so that nobody can have changed it in secret; and,
@@ -32,27 +32,43 @@ struct fd {
 	ATOMIC(int32_t) peer; /* plus one; 0: none */
 };
 
-extern struct fd fd_table[FD_MAX] __attribute__((visibility("hidden")));
+extern struct fd fd_near[FD_NEAR] __attribute__((visibility("hidden")));
 extern ATOMIC(uint32_t) fd_epoch __attribute__((visibility("hidden")));
+
+/* fd_far: as the two below, of a descriptor that is not among the first. */
+struct fd *fd_far(int fd, bool make);
+
+/* fd_known: where it stands; NULL: nothing is believed, or fd is none. fd_place: the same, and room
+ * is made for it; NULL: there is none. One table for all would be 12 MB, and mlockall takes all of
+ * them, or fails for them: it counts what is mapped, touched or not. */
+static inline struct fd *fd_known(int fd)
+{
+	return __builtin_expect((unsigned)fd < FD_NEAR, 1) ? &fd_near[fd] : fd_far(fd, false);
+}
+
+static inline struct fd *fd_place(int fd)
+{
+	return __builtin_expect((unsigned)fd < FD_NEAR, 1) ? &fd_near[fd] : fd_far(fd, true);
+}
 
 /* fd_explore: finds out, by asking the kernel. */
 enum road fd_explore(int fd, enum polldir dir);
 
 static inline enum road fd_road(int fd, enum polldir dir)
 {
-	enum road road;
+	const struct fd *p = fd_known(fd);
+	enum road road = p ? (enum road)ld_rlx(&p->road[dir]) : ROAD_UNKNOWN;
 
-	if ((unsigned)fd >= FD_MAX)
-		return ROAD_CALL;
-	road = (enum road)ld_rlx(&fd_table[fd].road[dir]);
 	return __builtin_expect(road != ROAD_UNKNOWN, 1) ? road : fd_explore(fd, dir);
 }
 
 static inline void fd_learn(int fd, enum polldir dir, enum road road)
 {
-	/* What is untouched stays so: the table is large. */
-	if ((unsigned)fd < FD_MAX && ld_rlx(&fd_table[fd].road[dir]) != (uint8_t)road)
-		st_rlx(&fd_table[fd].road[dir], (uint8_t)road);
+	struct fd *p = road == ROAD_UNKNOWN ? fd_known(fd) : fd_place(fd);
+
+	/* What is untouched stays so. */
+	if (p && ld_rlx(&p->road[dir]) != (uint8_t)road)
+		st_rlx(&p->road[dir], (uint8_t)road);
 }
 
 /* fd_made: fd is new, of this road both ways, and ours alone if it blocks; since: fd_epoch from
@@ -67,14 +83,17 @@ void fd_allshared(void);
 
 static inline bool fd_sole(int fd)
 {
-	return (unsigned)fd < FD_MAX && ld_rlx(&fd_table[fd].sole) == ld_rlx(&fd_epoch);
+	const struct fd *p = fd_known(fd);
+
+	return p && ld_rlx(&p->sole) == ld_rlx(&fd_epoch);
 }
 
 /* fd_moved: bytes have gone through fd: who waits at the other end, in the other direction,
  * need not wait for the kernel's word. */
 static inline void fd_moved(int fd, enum polldir dir)
 {
-	int peer = (unsigned)fd < FD_MAX ? ld_rlx(&fd_table[fd].peer) : 0;
+	const struct fd *p = fd_known(fd);
+	int peer = p ? ld_rlx(&p->peer) : 0;
 
 	if (peer && netpoll_busy(peer - 1))
 		netpoll_poke(peer - 1, dir == POLL_READ ? POLL_WRITE : POLL_READ);

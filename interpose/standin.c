@@ -27,7 +27,7 @@ static struct {
 static ATOMIC(uint64_t) holders[HOLDERS];
 #define DISCONNECTED ((uint64_t)1 << 63)
 
-/* In fd_table's count. */
+/* In the count of fd.h. */
 enum { FAILING = 1 << 15 };
 
 static uint64_t word_of(int fd)
@@ -43,8 +43,12 @@ static int standin_of(uint64_t word)
 bool fd_hold(struct thread *t, int fd)
 {
 	uint32_t at = (uint32_t)t->tid;
+	struct fd *p;
 
-	if ((unsigned)fd >= FD_MAX || ld_rlx(&t->holds))
+	if (ld_rlx(&t->holds))
+		return false;
+	p = fd_place(fd);
+	if (!p)
 		return false;
 	for (uint32_t i = 0; i < HOLDERS; i++, at++) {
 		ATOMIC(uint64_t) *place = &holders[at % HOLDERS];
@@ -53,7 +57,7 @@ bool fd_hold(struct thread *t, int fd)
 		st_rlx(&t->holds, at % HOLDERS + 1);
 		/* In this order: fd_closing does the reverse. Who closes it just now is before us,
 		 * or after. */
-		add_sc(&fd_table[fd].held, 1);
+		add_sc(&p->held, 1);
 		return true;
 	}
 	return false;
@@ -76,14 +80,16 @@ void fd_letgo(struct thread *t)
 		return;
 	st_rlx(&t->holds, 0);
 	word = xchg_sc(&holders[at - 1], 0);
-	add_sc(&fd_table[(uint32_t)word - 1].held, (uint16_t)-1);
+	add_sc(&fd_known((int)((uint32_t)word - 1))->held, (uint16_t)-1);
 	if (standin_of(word) >= 0)
 		standin_put(standin_of(word));
 }
 
 static bool is_held(int fd)
 {
-	return (unsigned)fd < FD_MAX && (ld_sc(&fd_table[fd].held) & ~FAILING) != 0;
+	struct fd *p = fd_known(fd);
+
+	return p && (ld_sc(&p->held) & ~FAILING) != 0;
 }
 
 /* Returns how many. */
@@ -113,17 +119,19 @@ void fd_disconnected(const struct thread *but, int fd)
 
 bool fd_others(int fd)
 {
-	return (unsigned)fd < FD_MAX && (ld_sc(&fd_table[fd].held) & ~FAILING) > 1;
+	struct fd *p = fd_known(fd);
+
+	return p && (ld_sc(&p->held) & ~FAILING) > 1;
 }
 
 bool fd_fails(int fd)
 {
-	return !(or_sc(&fd_table[fd].held, FAILING) & FAILING);
+	return !(or_sc(&fd_known(fd)->held, FAILING) & FAILING);
 }
 
 void fd_failed(int fd)
 {
-	and_sc(&fd_table[fd].held, (uint16_t)~FAILING);
+	and_sc(&fd_known(fd)->held, (uint16_t)~FAILING);
 }
 
 bool held_disconnected(const struct thread *t)
@@ -182,14 +190,15 @@ void standin_put(int fd)
 
 void fd_closing(int fd)
 {
+	struct fd *p = fd_known(fd);
 	bool held;
 
 	fd_renewed(fd);
 	if (!thread_self())
 		return;
 	/* Of one whose handler jumped away. */
-	if ((unsigned)fd < FD_MAX && unlikely(ld_rlx(&fd_table[fd].held) & FAILING))
-		and_sc(&fd_table[fd].held, (uint16_t)~FAILING);
+	if (p && unlikely(ld_rlx(&p->held) & FAILING))
+		and_sc(&p->held, (uint16_t)~FAILING);
 	held = is_held(fd);
 	if (!held && !netpoll_known(fd))
 		return;
@@ -213,7 +222,7 @@ void fd_forked(void)
 		uint64_t word = ld_rlx(&holders[i]);
 		if (word == 0)
 			continue;
-		st_rlx(&fd_table[(uint32_t)word - 1].held, 0);
+		st_rlx(&fd_known((int)((uint32_t)word - 1))->held, 0);
 		st_rlx(&holders[i], 0);
 	}
 	/* What they kept open is not the child's to keep. */

@@ -3,6 +3,8 @@
 #include "common.h"
 
 #include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 static int ends[2];
@@ -275,4 +277,71 @@ TEST(a_number_closed_before_there_were_threads_is_forgotten)
 		on_thread(reads_on_a_thread, NULL);
 		_exit(0);
 	}
+}
+
+/* ---- numbers that are large, and how much memory what is known of them takes ---- */
+
+enum { LARGE = 4096 };
+
+static void *answers(void *arg)
+{
+	char c = 0;
+
+	EXPECT_EQ(read(((int *)arg)[0], &c, 1), 1);
+	EXPECT_EQ(c, 'q');
+	EXPECT_EQ(write(((int *)arg)[0], "a", 1), 1);
+	return arg;
+}
+
+TEST(large_numbers_are_waited_on_changed_and_closed_as_small_ones)
+{
+	struct rlimit limit;
+	pthread_t t[6];
+	int fd[6][2];
+
+	EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	if (limit.rlim_max < 4 * LARGE)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	for (int i = 0; i < 6; i++) {
+		/* The last of one part of a table, and the first of the next. */
+		int to = (i / 2 + 1) * LARGE - 1 + i % 2;
+		EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+		EXPECT_EQ(dup2(ends[0], to), to);
+		close(ends[0]);
+		fd[i][0] = to;
+		fd[i][1] = ends[1];
+		pthread_create(&t[i], NULL, answers, fd[i]);
+	}
+	for (int i = 0; i < 6; i++) {
+		char c = 0;
+		EXPECT_EQ(write(fd[i][1], "q", 1), 1);
+		EXPECT_EQ(read(fd[i][1], &c, 1), 1);
+		EXPECT_EQ(c, 'a');
+		pthread_join(t[i], NULL);
+		ends[0] = fd[i][0];
+		nonblocking(ends[0], true);
+		EXPECT_EQ(reads_nothing(), EAGAIN);
+		EXPECT_EQ(close(ends[0]), 0);
+		EXPECT_EQ(reads_nothing(), EBADF);
+		EXPECT_EQ(read(fd[i][1], &c, 1), 0);
+		close(fd[i][1]);
+	}
+}
+
+/* Such a limit is for those without CAP_IPC_LOCK. What is mapped counts, touched or not. */
+TEST(eight_megabytes_are_enough_to_lock_a_small_program)
+{
+	struct rlimit limit = { 8 << 20, 8 << 20 };
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		if (setrlimit(RLIMIT_MEMLOCK, &limit) != 0 || (getuid() == 0 && setuid(65534) != 0))
+			_exit(2);
+		_exit(mlockall(MCL_CURRENT | MCL_FUTURE) != 0);
+	}
+	EXPECT_EQ(waitpid(pid, &status, 0), pid);
+	EXPECT_EQ(status, 0);
 }
