@@ -42,11 +42,11 @@ static int join(pthread_t thread, void **result, const struct deadline *deadline
 	struct thread *self = thread_self(), *t = thread_of(thread);
 	int r;
 
-	cancel_point();
 	r = may_join(self, t);
 	if (r != 0)
 		return r;
-	if (self) {
+	/* As in glibc, only a wait is a point of cancellation. */
+	if (self && !(ld_acq(&t->life) & FINISHED)) {
 		st_rlx(&self->joins, t);
 		cancel_announce(self);
 		if (cancel_pending())

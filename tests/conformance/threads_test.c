@@ -614,3 +614,31 @@ TEST(the_memory_of_detached_threads_that_ended_serves_the_next)
 	}
 	_exit(0);
 }
+
+static void *ends(void *arg)
+{
+	return arg;
+}
+
+static void *tries_to_join_cancelled(void *arg)
+{
+	pthread_t t;
+	void *r = NULL;
+
+	EXPECT_EQ(pthread_create(&t, NULL, ends, arg), 0);
+	pthread_cancel(pthread_self());
+	while (pthread_tryjoin_np(t, &r) != 0)
+		sched_yield();
+	return r;
+}
+
+TEST(a_try_to_join_is_no_point_of_cancellation)
+{
+	pthread_t t;
+	int mark;
+	void *r = NULL;
+
+	EXPECT_EQ(pthread_create(&t, NULL, tries_to_join_cancelled, &mark), 0);
+	EXPECT_EQ(pthread_join(t, &r), 0);
+	EXPECT(r == &mark);
+}
