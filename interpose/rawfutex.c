@@ -13,6 +13,9 @@
 #include "syscall.h"
 #include "thread.h"
 
+/* The kernel takes no address above as the program's. */
+#define USER_END ((uintptr_t)0x7ffffffff000)
+
 /* Relative for FUTEX_WAIT, absolute for the others. */
 static int futex_deadline(struct deadline *d, int op, const struct timespec *t)
 {
@@ -29,9 +32,15 @@ static int futex_deadline(struct deadline *d, int op, const struct timespec *t)
 	return -r;
 }
 
+/* Of twelve bits, the highest is the sign. */
+static uint32_t extended(uint32_t bits)
+{
+	return ((bits & 0xfff) ^ 0x800) - 0x800;
+}
+
 static uint32_t wake_op(ATOMIC(uint32_t) *word, uint32_t code, bool *wake)
 {
-	uint32_t arg = code >> 12 & 0xfff, cmparg = code & 0xfff, old, new;
+	uint32_t arg = extended(code >> 12), cmparg = extended(code), old, new;
 
 	if (code >> 28 & FUTEX_OP_OPARG_SHIFT)
 		arg = 1u << (arg & 31);
@@ -105,9 +114,22 @@ static long wake(ATOMIC(uint32_t) *word, int n, uint32_t bits)
 	return more > 0 ? r + more : r;
 }
 
-static int count_of(long n)
+static int count_of(int n)
 {
-	return n < 0 || n >= INT_MAX ? FUTEX_ANY : (int)n;
+	return n == INT_MAX ? FUTEX_ANY : n;
+}
+
+/* The kernel counts after it has woken: one at least. */
+static int wakes_of(int n)
+{
+	return n < 1 ? 1 : count_of(n);
+}
+
+static long bad_word(uintptr_t word)
+{
+	if (word % sizeof(uint32_t))
+		return -EINVAL;
+	return word > USER_END - sizeof(uint32_t) ? -EFAULT : 0;
 }
 
 long private_futex(long *a, bool *ours)
@@ -119,37 +141,66 @@ long private_futex(long *a, bool *ours)
 	uint32_t bits = (uint32_t)FUTEX_ANY;
 	struct deadline d;
 	bool both;
+	int cmd = op & FUTEX_CMD_MASK, n = (int)a[2], n2 = (int)a[3];
 	long r, more;
 
 	*ours = true;
-	if ((uintptr_t)word % sizeof(*word))
-		return -EINVAL;
-	switch (op & FUTEX_CMD_MASK) {
+	if ((cmd == FUTEX_WAIT || cmd == FUTEX_WAIT_BITSET) && t &&
+	    (r = futex_deadline(&d, op, t)) < 0)
+		return r;
+	switch (cmd) {
+	case FUTEX_WAIT:
+	case FUTEX_WAKE:
+	case FUTEX_WAKE_BITSET:
+	case FUTEX_REQUEUE:
+	case FUTEX_CMP_REQUEUE:
+	case FUTEX_WAKE_OP:
+		if (op & FUTEX_CLOCK_REALTIME)
+			return -ENOSYS;
+	}
+	switch (cmd) {
+	case FUTEX_REQUEUE:
+	case FUTEX_CMP_REQUEUE:
+		if (n < 0 || n2 < 0)
+			return -EINVAL;
+	}
+	switch (cmd) {
 	case FUTEX_WAIT_BITSET:
 	case FUTEX_WAKE_BITSET:
 		bits = (uint32_t)a[5];
 		if (bits == 0)
 			return -EINVAL;
 	}
-	switch (op & FUTEX_CMD_MASK) {
+	if ((r = bad_word((uintptr_t)word)) < 0)
+		return r;
+	switch (cmd) {
+	case FUTEX_REQUEUE:
+	case FUTEX_CMP_REQUEUE:
+	case FUTEX_WAKE_OP:
+		if ((r = bad_word((uintptr_t)other)) < 0)
+			return r;
+	}
+	switch (cmd) {
 	case FUTEX_WAIT:
 	case FUTEX_WAIT_BITSET:
-		if (t && (r = futex_deadline(&d, op, t)) < 0)
-			return r;
+		if (!word)
+			return -EFAULT;
 		return futex_wait(word, value, bits, t ? &d : NULL, 0);
 	case FUTEX_WAKE:
 	case FUTEX_WAKE_BITSET:
-		return wake(word, count_of((int)value), bits);
+		return wake(word, wakes_of(n), bits);
 	case FUTEX_REQUEUE:
 	case FUTEX_CMP_REQUEUE:
-		return futex_requeue(word, count_of((int)value), other, count_of(a[3]),
-				     (op & FUTEX_CMD_MASK) == FUTEX_CMP_REQUEUE, (uint32_t)a[5]);
+		return futex_requeue(word, count_of(n), other, count_of(n2),
+				     cmd == FUTEX_CMP_REQUEUE, (uint32_t)a[5]);
 	case FUTEX_WAKE_OP:
+		if (!other)
+			return -EFAULT;
 		r = wake_op(other, (uint32_t)a[5], &both);
 		if (r != 0)
 			return -r;
-		r = wake(word, count_of((int)value), bits);
-		more = both ? wake(other, count_of(a[3]), bits) : 0;
+		r = wake(word, wakes_of(n), bits);
+		more = both ? wake(other, wakes_of(n2), bits) : 0;
 		return r + more;
 	default:
 		*ours = false;

@@ -2,11 +2,16 @@
  * threads is as if the function of that name had done it. */
 #include "common.h"
 
+#include <errno.h>
 #include <link.h>
 #include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdint.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 static void opens_pair(struct wait *w)
 {
@@ -360,6 +365,59 @@ TEST(a_raw_tgkill_goes_by_the_process_too)
 	pthread_t t;
 
 	EXPECT_EQ(pthread_create(&t, NULL, sends_to_a_thread_of_nobody, NULL), 0);
+	EXPECT_EQ(pthread_join(t, NULL), 0);
+}
+
+static uint32_t words[2];
+
+static long raw_futex(uint32_t *word, int op, int n, long n2, uint32_t *other, uint32_t code)
+{
+	long r = syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, n, n2, other, code);
+
+	return r < 0 ? -errno : r;
+}
+
+static void *waits_raw(void *arg)
+{
+	EXPECT_EQ(raw_futex(words, FUTEX_WAIT, 0, 0, NULL, 0), 0);
+	return arg;
+}
+
+static void *asks_as_of_the_kernel(void *arg)
+{
+	pthread_t t[2];
+	int there = 0;
+
+	/* Its numbers have a sign. */
+	EXPECT_EQ(raw_futex(words, FUTEX_WAKE_OP, 1, 1, &words[1],
+			    FUTEX_OP(FUTEX_OP_ADD, -1, FUTEX_OP_CMP_GT, -1)),
+		  0);
+	EXPECT_EQ(words[1], (uint32_t)-1);
+	EXPECT_EQ(raw_futex(words, FUTEX_REQUEUE, 1, -1, &words[1], 0), -EINVAL);
+	EXPECT_EQ(raw_futex(words, FUTEX_REQUEUE, -1, 1, &words[1], 0), -EINVAL);
+	EXPECT_EQ(raw_futex(words, FUTEX_WAKE | FUTEX_CLOCK_REALTIME, 1, 0, NULL, 0), -ENOSYS);
+	EXPECT_EQ(raw_futex(words, FUTEX_REQUEUE, 1, 1, (uint32_t *)((char *)words + 1), 0),
+		  -EINVAL);
+	EXPECT_EQ(raw_futex(NULL, FUTEX_WAIT, 0, 0, NULL, 0), -EFAULT);
+	for (int i = 0; i < 2; i++)
+		EXPECT_EQ(pthread_create(&t[i], NULL, waits_raw, NULL), 0);
+	/* Both wait once both have been moved. */
+	while (there < 2) {
+		there += (int)raw_futex(words, FUTEX_REQUEUE, 0, 2, &words[1], 0);
+		sched_yield();
+	}
+	EXPECT_EQ(raw_futex(&words[1], FUTEX_WAKE, 0, 0, NULL, 0), 1);
+	EXPECT_EQ(raw_futex(&words[1], FUTEX_WAKE, -1, 0, NULL, 0), 1);
+	for (int i = 0; i < 2; i++)
+		EXPECT_EQ(pthread_join(t[i], NULL), 0);
+	return arg;
+}
+
+TEST(a_raw_futex_answers_as_the_kernel_does)
+{
+	pthread_t t;
+
+	EXPECT_EQ(pthread_create(&t, NULL, asks_as_of_the_kernel, NULL), 0);
 	EXPECT_EQ(pthread_join(t, NULL), 0);
 }
 
