@@ -368,7 +368,7 @@ TEST(a_raw_tgkill_goes_by_the_process_too)
 	EXPECT_EQ(pthread_join(t, NULL), 0);
 }
 
-static uint32_t words[2];
+static uint32_t pair[2];
 
 static long raw_futex(uint32_t *word, int op, int n, long n2, uint32_t *other, uint32_t code)
 {
@@ -379,7 +379,7 @@ static long raw_futex(uint32_t *word, int op, int n, long n2, uint32_t *other, u
 
 static void *waits_raw(void *arg)
 {
-	EXPECT_EQ(raw_futex(words, FUTEX_WAIT, 0, 0, NULL, 0), 0);
+	EXPECT_EQ(raw_futex(pair, FUTEX_WAIT, 0, 0, NULL, 0), 0);
 	return arg;
 }
 
@@ -389,25 +389,24 @@ static void *asks_as_of_the_kernel(void *arg)
 	int there = 0;
 
 	/* Its numbers have a sign. */
-	EXPECT_EQ(raw_futex(words, FUTEX_WAKE_OP, 1, 1, &words[1],
+	EXPECT_EQ(raw_futex(pair, FUTEX_WAKE_OP, 1, 1, &pair[1],
 			    FUTEX_OP(FUTEX_OP_ADD, -1, FUTEX_OP_CMP_GT, -1)),
 		  0);
-	EXPECT_EQ(words[1], (uint32_t)-1);
-	EXPECT_EQ(raw_futex(words, FUTEX_REQUEUE, 1, -1, &words[1], 0), -EINVAL);
-	EXPECT_EQ(raw_futex(words, FUTEX_REQUEUE, -1, 1, &words[1], 0), -EINVAL);
-	EXPECT_EQ(raw_futex(words, FUTEX_WAKE | FUTEX_CLOCK_REALTIME, 1, 0, NULL, 0), -ENOSYS);
-	EXPECT_EQ(raw_futex(words, FUTEX_REQUEUE, 1, 1, (uint32_t *)((char *)words + 1), 0),
-		  -EINVAL);
+	EXPECT_EQ(pair[1], (uint32_t)-1);
+	EXPECT_EQ(raw_futex(pair, FUTEX_REQUEUE, 1, -1, &pair[1], 0), -EINVAL);
+	EXPECT_EQ(raw_futex(pair, FUTEX_REQUEUE, -1, 1, &pair[1], 0), -EINVAL);
+	EXPECT_EQ(raw_futex(pair, FUTEX_WAKE | FUTEX_CLOCK_REALTIME, 1, 0, NULL, 0), -ENOSYS);
+	EXPECT_EQ(raw_futex(pair, FUTEX_REQUEUE, 1, 1, (uint32_t *)((char *)pair + 1), 0), -EINVAL);
 	EXPECT_EQ(raw_futex(NULL, FUTEX_WAIT, 0, 0, NULL, 0), -EFAULT);
 	for (int i = 0; i < 2; i++)
 		EXPECT_EQ(pthread_create(&t[i], NULL, waits_raw, NULL), 0);
 	/* Both wait once both have been moved. */
 	while (there < 2) {
-		there += (int)raw_futex(words, FUTEX_REQUEUE, 0, 2, &words[1], 0);
+		there += (int)raw_futex(pair, FUTEX_REQUEUE, 0, 2, &pair[1], 0);
 		sched_yield();
 	}
-	EXPECT_EQ(raw_futex(&words[1], FUTEX_WAKE, 0, 0, NULL, 0), 1);
-	EXPECT_EQ(raw_futex(&words[1], FUTEX_WAKE, -1, 0, NULL, 0), 1);
+	EXPECT_EQ(raw_futex(&pair[1], FUTEX_WAKE, 0, 0, NULL, 0), 1);
+	EXPECT_EQ(raw_futex(&pair[1], FUTEX_WAKE, -1, 0, NULL, 0), 1);
 	for (int i = 0; i < 2; i++)
 		EXPECT_EQ(pthread_join(t[i], NULL), 0);
 	return arg;
