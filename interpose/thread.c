@@ -237,10 +237,11 @@ static void thread_main(void *arg)
 		t->result = t->c11fn ? (void *)(intptr_t)t->c11fn(t->arg) : t->fn(t->arg);
 		released();
 	}
-	or_sc(&t->cancel, EXITING);
 	/* Its creator waits for that. */
 	wishes_first(t);
 	thread_locals_end();
+	/* Not before, after a return: destructors may be cancelled. */
+	or_sc(&t->cancel, EXITING);
 	thread_done(t, signals_last(t));
 	__pthread_unregister_cancel(&buf);
 	thread_finish(t);

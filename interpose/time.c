@@ -63,7 +63,11 @@ EXPORT int clock_nanosleep(clockid_t clock, int flags, const struct timespec *ti
 	uint64_t now;
 	int r;
 
-	if (!served() || !thread_self() || !can_sleep_by(clock))
+	if (!served() || !thread_self() || clock == CLOCK_THREAD_CPUTIME_ID)
+		return real_table.clock_nanosleep(clock, flags, time, left);
+	/* Also of one that the kernel refuses. */
+	cancel_point();
+	if (!can_sleep_by(clock))
 		return real_table.clock_nanosleep(clock, flags, time, left);
 	if (time->tv_sec < 0)
 		return EINVAL;

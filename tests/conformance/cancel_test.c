@@ -403,3 +403,67 @@ TEST(a_shared_cond_works_with_a_private_mutex_and_the_reverse)
 	take_turns(&shared_cond, &shared_mutex);
 	take_turns(&private_cond, &shared_mutex);
 }
+
+/* ---- where a cancellation is seen though nothing waits ---- */
+
+static void sleeps_no_time(void)
+{
+	static const struct timespec none_such = { 0, -1 }, soon = { 0, 1 };
+
+	pthread_cancel(pthread_self());
+	clock_nanosleep(CLOCK_THREAD_CPUTIME_ID, 0, &soon, NULL);
+	cleaned++;
+	clock_nanosleep(CLOCK_MONOTONIC, 0, &none_such, NULL);
+	EXPECT(!"reached");
+}
+
+static void *sleeps_badly(void *arg)
+{
+	sleeps_no_time();
+	return arg;
+}
+
+TEST(a_sleep_of_no_time_is_a_point_of_cancellation)
+{
+	pthread_t t;
+	void *result;
+
+	cleaned = 0;
+	start(&t, 1, sleeps_badly, NULL);
+	EXPECT_EQ(pthread_join(t, &result), 0);
+	EXPECT(result == PTHREAD_CANCELED);
+	EXPECT_EQ(cleaned, 1);
+}
+
+static pthread_key_t key;
+
+static void cancels_itself(void *arg)
+{
+	if (cleaned++ > 0)
+		return;
+	EXPECT_EQ(pthread_setspecific(key, arg), 0);
+	EXPECT_EQ(pthread_cancel(pthread_self()), 0);
+	pthread_testcancel();
+	EXPECT(!"reached");
+}
+
+static void *returns_with_a_value(void *arg)
+{
+	EXPECT_EQ(pthread_setspecific(key, &key), 0);
+	return arg;
+}
+
+/* As long as destructors run it has not ended. */
+TEST(a_destructor_is_cancelled_after_a_return)
+{
+	pthread_t t;
+	void *result;
+
+	cleaned = 0;
+	EXPECT_EQ(pthread_key_create(&key, cancels_itself), 0);
+	start(&t, 1, returns_with_a_value, NULL);
+	EXPECT_EQ(pthread_join(t, &result), 0);
+	EXPECT(result == PTHREAD_CANCELED);
+	EXPECT_EQ(cleaned, 2);
+	EXPECT_EQ(pthread_key_delete(key), 0);
+}
