@@ -65,6 +65,11 @@ int queue_wait(ATOMIC(uint32_t) *count, const struct deadline *deadline,
 /* queue_wake: wakes up to n, oldest first. Returns how many. Context: any but a handler. */
 int queue_wake(ATOMIC(uint32_t) *count, int n);
 
+/* queue_pass: the oldest, if keeps() says that the caller holds the word that it gave, waits there
+ * from now on, and is woken when that is let go; else it is woken. keeps: sees to it that it will
+ * be. */
+void queue_pass(ATOMIC(uint32_t) *count, bool (*keeps)(ATOMIC(uint32_t) *then));
+
 /* queue_wakeall: wakes the oldest; the others, as far as they gave the same futex word as
  * `then`, wait there from now on, as if by futex_wait; the rest are woken. */
 void queue_wakeall(ATOMIC(uint32_t) *count);

@@ -128,6 +128,15 @@ int queue_wait(ATOMIC(uint32_t) *count, const struct deadline *deadline,
 	return r;
 }
 
+/* Locks: b's. */
+static int wake_counted_locked(struct bucket *b, ATOMIC(uint32_t) *count, int n, struct glist *list)
+{
+	/* They are counted by whoever had this memory before a fork, and are not here. */
+	if (unlikely(!waitq_first(b, (uintptr_t)count)) && ld_rlx(count) != 0)
+		st_rlx(count, 0);
+	return wake_some_locked(b, (uintptr_t)count, n, (uint32_t)FUTEX_ANY, true, list);
+}
+
 int queue_wake(ATOMIC(uint32_t) *count, int n)
 {
 	struct bucket *b = bucket_of(count);
@@ -137,10 +146,7 @@ int queue_wake(ATOMIC(uint32_t) *count, int n)
 	int woken;
 
 	lock(&b->lock);
-	/* They are counted by whoever had this memory before a fork, and are not here. */
-	if (unlikely(!waitq_first(b, (uintptr_t)count)) && ld_rlx(count) != 0)
-		st_rlx(count, 0);
-	woken = wake_some_locked(b, (uintptr_t)count, n, (uint32_t)FUTEX_ANY, true, &list);
+	woken = wake_counted_locked(b, count, n, &list);
 	unlock(&b->lock);
 	if (list.head)
 		ready_list(mp, self, &list, 0);
@@ -176,6 +182,50 @@ static struct bucket *lock_both(struct bucket *b, uintptr_t count)
 	return NULL;
 }
 
+/* To the word that it gave. Locks: both. */
+static void move_locked(struct bucket *from, struct bucket *to, struct waiter *w)
+{
+	waitq_remove(from, w);
+	w->counted = false;
+	add_sc(&to->nwait, 1);
+	w->addr = (uintptr_t)w->then;
+	w->chained = true;
+	if (w->gp)
+		st_rlx(&w->gp->waiton, (const void *)w->then);
+	/* Release: pairs with the acquire in lock_bucket_of. */
+	st_rel(&w->bucket, to);
+	waitq_add(to, w, false);
+	add_sc(&from->nwait, (uint32_t)-1);
+}
+
+/* Who is woken by one that holds the lock it needs sleeps again at once, if another P took it up
+ * meanwhile: each turn of two such was two wake-ups of kernel threads on a busy machine. With one P
+ * nobody takes it up. */
+void queue_pass(ATOMIC(uint32_t) *count, bool (*keeps)(ATOMIC(uint32_t) *then))
+{
+	struct bucket *from = bucket_of(count), *to = NULL;
+	struct glist list = { NULL, 0, NULL };
+	struct g *self = getg();
+	struct m *mp = enter(self);
+	struct waiter *w;
+
+	if (ld_rlx(&sched.gomaxprocs) > 1)
+		to = lock_both(from, (uintptr_t)count);
+	else
+		lock(&from->lock);
+	w = waitq_first(from, (uintptr_t)count);
+	if (w && to && keeps(w->then))
+		move_locked(from, to, w);
+	else
+		wake_counted_locked(from, count, 1, &list);
+	if (to && to != from)
+		unlock(&to->lock);
+	unlock(&from->lock);
+	if (list.head)
+		ready_list(mp, self, &list, 0);
+	outof(self);
+}
+
 void queue_wakeall(ATOMIC(uint32_t) *count)
 {
 	struct bucket *from = bucket_of(count), *to;
@@ -200,17 +250,7 @@ void queue_wakeall(ATOMIC(uint32_t) *count)
 			/* One whose time was up, or who was interrupted, is not woken by us. */
 			woken |= wake_locked(from, w, &list);
 		} else {
-			waitq_remove(from, w);
-			w->counted = false;
-			add_sc(&to->nwait, 1);
-			w->addr = (uintptr_t)then;
-			w->chained = true;
-			if (w->gp)
-				st_rlx(&w->gp->waiton, (const void *)then);
-			/* Release: pairs with the acquire in lock_bucket_of. */
-			st_rel(&w->bucket, to);
-			waitq_add(to, w, false);
-			add_sc(&from->nwait, (uint32_t)-1);
+			move_locked(from, to, w);
 		}
 		w = next;
 	}

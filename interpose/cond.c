@@ -2,7 +2,7 @@
  * the mutex, so a signal needs no sequence number and wakes exactly one; the object holds
  * the number of those in the queue and nothing else of ours, and a waiter that was woken
  * does not touch it again, so that it may be destroyed at once. A broadcast wakes one and
- * moves the others to the mutex.
+ * moves the others to the mutex; and so does a signal with its one, if the caller holds that.
  *
  * Process-shared ones are in condshared.c. Which they are, and their clock, is read from the
  * word where glibc's pthread_cond_init puts it: found by looking, once. */
@@ -140,7 +140,7 @@ EXPORT int pthread_cond_signal(pthread_cond_t *c)
 		return cond_shared_wake(c, false);
 	/* Acquire: a waiter counts itself before it lets go of the mutex. */
 	if (ld_acq(COUNT(c)) != 0)
-		queue_wake(COUNT(c), 1);
+		queue_pass(COUNT(c), mutex_keeps);
 	released();
 	return 0;
 }

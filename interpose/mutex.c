@@ -395,6 +395,18 @@ int mutex_may_wait(pthread_mutex_t *m)
 	return is_mine(m, is_special(m) ? tid_self() : id_self()) ? 0 : EPERM;
 }
 
+bool mutex_keeps(ATOMIC(uint32_t) *word)
+{
+	pthread_mutex_t *m = (pthread_mutex_t *)((char *)word -
+						 offsetof(pthread_mutex_t, __data.__lock));
+
+	if (ld_rlx(OWNER(m)) != id_self())
+		return false;
+	if (ld_rlx(word) == LOCKED)
+		cas_rlx(word, LOCKED, CONTENDED);
+	return true;
+}
+
 ATOMIC(uint32_t) *mutex_letgo(pthread_mutex_t *m, uint32_t *depth)
 {
 	/* Who waits is still a user of it, for pthread_mutex_destroy. */

@@ -28,6 +28,10 @@ int mutex_may_wait(pthread_mutex_t *m);
  * Returns  the word on which one waiter must be woken, or NULL. Calls nothing of the core. */
 ATOMIC(uint32_t) *mutex_letgo(pthread_mutex_t *m, uint32_t *depth);
 
+/* mutex_keeps: does the caller hold the mutex of this word? Then its unlock will wake one who waits
+ * there. Calls nothing of the core. */
+bool mutex_keeps(ATOMIC(uint32_t) *word);
+
 /* mutex_getback: locks it again, as deep as it was. chained: the unlock is to wake one.
  * Returns  0, or a robust mutex's error. */
 int mutex_getback(pthread_mutex_t *m, uint32_t depth, bool chained);

@@ -312,6 +312,92 @@ TEST(a_g_and_a_foreign_thread_pass_the_lock)
 	model_finally(check_foreign_released);
 }
 
+/* ---- one that holds the lock wakes another ---- */
+
+static bool held;
+
+static bool keeps_then(ATOMIC(uint32_t) *word)
+{
+	EXPECT(word == then);
+	return held;
+}
+
+static void pass_and_let_go(void *arg)
+{
+	(void)arg;
+	until_released(&one);
+	written = 1;
+	queue_pass(count, keeps_then);
+	if (held)
+		count_of[0] = futex_wake(then, 1, (uint32_t)FUTEX_ANY, 0);
+}
+
+static void check_passed(void)
+{
+	check_counts();
+	EXPECT_EQ(result[0], 0);
+	EXPECT_EQ(chained[0], held);
+	EXPECT_EQ(count_of[0], held);
+}
+
+static void passed_to(int way, bool holds)
+{
+	begin_queue(way);
+	held = holds;
+	stage_g("waiter", wait_or_move, &result[0]);
+	stage_g("holder", pass_and_let_go, NULL);
+	model_finally(check_passed);
+}
+
+TEST(one_that_is_passed_on_has_the_lock_next)
+{
+	passed_to(0, true);
+}
+
+TEST(one_that_is_passed_on_downwards_has_the_lock_next)
+{
+	passed_to(1, true);
+}
+
+TEST(one_that_is_passed_on_within_a_bucket_has_the_lock_next)
+{
+	passed_to(2, true);
+}
+
+TEST(one_is_woken_by_who_holds_no_lock)
+{
+	passed_to(0, false);
+}
+
+TEST(a_foreign_waiter_is_passed_on)
+{
+	begin_queue(0);
+	held = true;
+	stage_foreign("waiter", wait_or_move, &result[0]);
+	stage_g("holder", pass_and_let_go, NULL);
+	model_finally(check_passed);
+}
+
+static void check_passed_in_time(void)
+{
+	check_counts();
+	EXPECT(result[0] == 0 || result[0] == -ETIMEDOUT_);
+	EXPECT_EQ(chained[0], result[0] == 0);
+	/* Its time may be up where it was left. */
+	EXPECT(count_of[0] == 0 || result[0] == 0);
+	model_reach(result[0] != 0 ? 0 : count_of[0] ? 1 : 2);
+}
+
+TEST(a_deadline_beside_one_that_passes_on_loses_nobody)
+{
+	begin_queue(0);
+	held = true;
+	stage_g("waiter", wait_or_move_timed, &result[0]);
+	stage_g("holder", pass_and_let_go, NULL);
+	model_finally(check_passed_in_time);
+	model_must_reach(3);
+}
+
 /* ---- broadcasts ---- */
 
 static void broadcast_two(void *arg)
