@@ -182,6 +182,13 @@ static struct bucket *lock_both(struct bucket *b, uintptr_t count)
 	return NULL;
 }
 
+static void unlock_both(struct bucket *from, struct bucket *to)
+{
+	if (to && to != from)
+		unlock(&to->lock);
+	unlock(&from->lock);
+}
+
 /* To the word that it gave. Locks: both. */
 static void move_locked(struct bucket *from, struct bucket *to, struct waiter *w)
 {
@@ -218,9 +225,7 @@ void queue_pass(ATOMIC(uint32_t) *count, bool (*keeps)(ATOMIC(uint32_t) *then))
 		move_locked(from, to, w);
 	else
 		wake_counted_locked(from, count, 1, &list);
-	if (to && to != from)
-		unlock(&to->lock);
-	unlock(&from->lock);
+	unlock_both(from, to);
 	if (list.head)
 		ready_list(mp, self, &list, 0);
 	outof(self);
@@ -256,9 +261,7 @@ void queue_wakeall(ATOMIC(uint32_t) *count)
 	}
 	if (to)
 		add_sc(&to->nwait, (uint32_t)-1);
-	if (to && to != from)
-		unlock(&to->lock);
-	unlock(&from->lock);
+	unlock_both(from, to);
 	if (list.head)
 		ready_list(mp, self, &list, 0);
 	outof(self);

@@ -6,8 +6,6 @@
 #include "fd.h"
 #include "futex.h"
 #include "lookup.h"
-#include "os.h"
-#include "sleep.h"
 #include "thread.h"
 #include "wire.h"
 
@@ -34,13 +32,14 @@ EXPORT pid_t _Fork(void)
 
 static ATOMIC(uint32_t) walkers, forkers;
 
-/* Either counts itself, and then looks for the other. */
+/* Either counts itself, and then looks for the other: sequentially consistent, so that one of the
+ * two waits. */
 void process_lists(void)
 {
 	uint32_t n;
 
 	while (add_sc(&walkers, 1), (n = ld_sc(&forkers)) != 0) {
-		add_sc(&walkers, (uint32_t)-1);
+		process_listed();
 		futex_wait(&forkers, n, (uint32_t)FUTEX_ANY, NULL, 0);
 	}
 }
@@ -48,20 +47,17 @@ void process_lists(void)
 void process_listed(void)
 {
 	add_sc(&walkers, (uint32_t)-1);
+	if (unlikely(ld_sc(&forkers) != 0))
+		futex_wake(&walkers, FUTEX_ANY, (uint32_t)FUTEX_ANY, 0);
 }
 
 void process_holds(void)
 {
-	enum { YIELDS = 100, NAP = 50 * 1000 };
+	uint32_t n;
 
 	add_sc(&forkers, 1);
-	/* As thread_free: it may need our P, or our cpu. */
-	for (int i = 0; ld_sc(&walkers) != 0; i++) {
-		if (i < YIELDS || !thread_self())
-			sched_yield();
-		else
-			gosleep(CLOCK_MONOTONIC, nanotime() + NAP);
-	}
+	while ((n = ld_sc(&walkers)) != 0)
+		futex_wait(&walkers, n, (uint32_t)FUTEX_ANY, NULL, 0);
 }
 
 void process_letsgo(void)

@@ -132,6 +132,18 @@ static long bad_word(uintptr_t word)
 	return word > USER_END - sizeof(uint32_t) ? -EFAULT : 0;
 }
 
+static bool requeues(int cmd)
+{
+	return cmd == FUTEX_REQUEUE || cmd == FUTEX_CMP_REQUEUE;
+}
+
+/* Of those that are ours: has it no point in time by a clock of choice? */
+static bool clockless(int cmd)
+{
+	return cmd == FUTEX_WAIT || cmd == FUTEX_WAKE || cmd == FUTEX_WAKE_BITSET ||
+	       cmd == FUTEX_WAKE_OP || requeues(cmd);
+}
+
 long private_futex(long *a, bool *ours)
 {
 	ATOMIC(uint32_t) *word = (ATOMIC(uint32_t) *)a[0], *other = (ATOMIC(uint32_t) *)a[4];
@@ -148,38 +160,19 @@ long private_futex(long *a, bool *ours)
 	if ((cmd == FUTEX_WAIT || cmd == FUTEX_WAIT_BITSET) && t &&
 	    (r = futex_deadline(&d, op, t)) < 0)
 		return r;
-	switch (cmd) {
-	case FUTEX_WAIT:
-	case FUTEX_WAKE:
-	case FUTEX_WAKE_BITSET:
-	case FUTEX_REQUEUE:
-	case FUTEX_CMP_REQUEUE:
-	case FUTEX_WAKE_OP:
-		if (op & FUTEX_CLOCK_REALTIME)
-			return -ENOSYS;
-	}
-	switch (cmd) {
-	case FUTEX_REQUEUE:
-	case FUTEX_CMP_REQUEUE:
-		if (n < 0 || n2 < 0)
-			return -EINVAL;
-	}
-	switch (cmd) {
-	case FUTEX_WAIT_BITSET:
-	case FUTEX_WAKE_BITSET:
+	if ((op & FUTEX_CLOCK_REALTIME) && clockless(cmd))
+		return -ENOSYS;
+	if (requeues(cmd) && (n < 0 || n2 < 0))
+		return -EINVAL;
+	if (cmd == FUTEX_WAIT_BITSET || cmd == FUTEX_WAKE_BITSET) {
 		bits = (uint32_t)a[5];
 		if (bits == 0)
 			return -EINVAL;
 	}
 	if ((r = bad_word((uintptr_t)word)) < 0)
 		return r;
-	switch (cmd) {
-	case FUTEX_REQUEUE:
-	case FUTEX_CMP_REQUEUE:
-	case FUTEX_WAKE_OP:
-		if ((r = bad_word((uintptr_t)other)) < 0)
-			return r;
-	}
+	if ((requeues(cmd) || cmd == FUTEX_WAKE_OP) && (r = bad_word((uintptr_t)other)) < 0)
+		return r;
 	switch (cmd) {
 	case FUTEX_WAIT:
 	case FUTEX_WAIT_BITSET:
