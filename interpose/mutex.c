@@ -402,6 +402,7 @@ bool mutex_keeps(ATOMIC(uint32_t) *word)
 
 	if (ld_rlx(OWNER(m)) != id_self())
 		return false;
+	/* Relaxed: nobody but the caller lets go of it, and others only say that they wait. */
 	if (ld_rlx(word) == LOCKED)
 		cas_rlx(word, LOCKED, CONTENDED);
 	return true;

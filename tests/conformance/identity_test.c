@@ -240,8 +240,8 @@ static void *takes_it_itself(void *arg)
 	siginfo_t info = info_of(SIGRTMIN, 83);
 
 	tells_its_tid(NULL);
-	while (value != 82)
-		sched_yield();
+	await(&handled, 1);
+	EXPECT_EQ(value, 82);
 	EXPECT_EQ(syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), SIGRTMIN, &info), 0);
 	EXPECT_EQ(value, 83);
 	FAILS(syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), 65, &info), EINVAL);
