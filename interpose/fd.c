@@ -27,6 +27,7 @@ struct fd *fd_far(int fd, bool make)
 
 	if ((unsigned)fd >= FD_MAX)
 		return NULL;
+	/* Acquire: pairs with the CAS by which it was put there. */
 	part = ld_acq(at);
 	if (!part && make) {
 		part = os_reserve(sizeof(fd_near));

@@ -45,7 +45,8 @@ static int join(pthread_t thread, void **result, const struct deadline *deadline
 	r = may_join(self, t);
 	if (r != 0)
 		return r;
-	/* As in glibc, only a wait is a point of cancellation. */
+	/* As in glibc, only a wait is a point of cancellation. Acquire: pairs with the or of
+	 * thread_finish, as below. */
 	if (self && !(ld_acq(&t->life) & FINISHED)) {
 		st_rlx(&self->joins, t);
 		cancel_announce(self);
