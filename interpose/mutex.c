@@ -115,6 +115,15 @@ static __attribute__((noinline)) int wake_one(pthread_mutex_t *m)
 	return 0;
 }
 
+static __attribute__((noinline)) int release_slow(pthread_mutex_t *m)
+{
+	if (unlikely(ld_rlx(WORD(m)) == STARVING))
+		return hand_over(m);
+	if (unlikely(xchg_sc(WORD(m), FREE) > LOCKED))
+		return wake_one(m);
+	return 0;
+}
+
 /* Returns 0, as unlock is to: its last act. */
 static inline int release(pthread_mutex_t *m)
 {
@@ -122,12 +131,9 @@ static inline int release(pthread_mutex_t *m)
 		st_rlx(WORD(m), FREE);
 		return 0;
 	}
-	if (unlikely(ld_rlx(WORD(m)) == STARVING))
-		return hand_over(m);
-	/* Releases for take(), and is sequentially consistent for the look at who waits. */
-	if (unlikely(xchg_sc(WORD(m), FREE) > LOCKED))
-		return wake_one(m);
-	return 0;
+	if (likely(cas_sc(WORD(m), LOCKED, FREE)))
+		return 0;
+	return release_slow(m);
 }
 
 static inline void own(pthread_mutex_t *m, pid_t tid)
@@ -278,12 +284,16 @@ static inline bool is_normal(const pthread_mutex_t *m)
 
 EXPORT int pthread_mutex_lock(pthread_mutex_t *m)
 {
+	pid_t tid;
+
 	/* served() is asked there, too. */
 	if (unlikely(!is_normal(m)))
 		return lock_other(m);
+	/* Before it is taken: a locked instruction lets none begin before its end. */
+	tid = id_self();
 	if (unlikely(!take(m)))
 		return lock_waits(m);
-	own(m, id_self());
+	own(m, tid);
 	return 0;
 }
 

@@ -183,11 +183,32 @@ static int shared(pthread_rwlock_t *l, bool write, clockid_t clock, const struct
 	return r;
 }
 
-EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t *l)
+/* The short roads are for a private lock that nobody waits for, as those of a mutex (mutex.c). */
+#define LAST_RESORT static __attribute__((noinline))
+
+static inline bool is_own(const pthread_rwlock_t *l)
+{
+	return heddle_mode == SERVING && !is_shared(l);
+}
+
+LAST_RESORT int rdlock_other(pthread_rwlock_t *l)
 {
 	if (!served())
 		return real_table.pthread_rwlock_rdlock(l);
 	return is_shared(l) ? shared(l, false, 0, NULL) : lock_it(l, false, EVER, 0, NULL);
+}
+
+EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t *l)
+{
+	uint32_t s;
+
+	if (unlikely(!is_own(l)))
+		return rdlock_other(l);
+	s = ld_rlx(STATE(l));
+	/* As in try_read. */
+	if (likely(!(s & (WRITER | QUEUED))) && likely(cas_acq(STATE(l), s, s + 1)))
+		return 0;
+	return rdlock_other(l);
 }
 
 EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t *l)
@@ -250,7 +271,19 @@ EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t *l, const struct timespec
 	return pthread_rwlock_clockwrlock(l, CLOCK_REALTIME, until);
 }
 
-EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *l)
+/* Without a word to those who wait: there are none, or other readers stay and will see to them. */
+static inline bool may_leave(uint32_t s)
+{
+	return likely(!(s & QUEUED)) || (s & READERS) > 1;
+}
+
+/* Release: pairs with the acquire of whoever locks next. */
+static inline bool leave(pthread_rwlock_t *l, uint32_t s)
+{
+	return likely(cas_rel(STATE(l), s, s & WRITER ? s & ~WRITER : s - 1));
+}
+
+LAST_RESORT int unlock_other(pthread_rwlock_t *l)
 {
 	uint32_t s;
 
@@ -260,19 +293,32 @@ EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *l)
 		st_rlx(OWNER(l), 0);
 	do
 		s = ld_rlx(STATE(l));
-	/* Release: pairs with the acquire of whoever locks next. With waiters, the guard
-	 * keeps the object alive until dispatch() is through with it. */
-	while (!(s & QUEUED) && !cas_rel(STATE(l), s, s & WRITER ? 0 : s - 1));
-	if (s & QUEUED) {
+	while (may_leave(s) && !leave(l, s));
+	if (!may_leave(s)) {
+		/* The guard keeps the object alive until dispatch() is through with it. */
 		guard_lock(GUARD(l));
 		do
 			s = ld_rlx(STATE(l));
-		while (!cas_rel(STATE(l), s, s & WRITER ? s & ~WRITER : s - 1));
+		while (!leave(l, s));
 		dispatch(l);
 		guard_unlock(GUARD(l));
 	}
 	released();
 	return 0;
+}
+
+EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *l)
+{
+	uint32_t s;
+
+	if (unlikely(!is_own(l)))
+		return unlock_other(l);
+	s = ld_rlx(STATE(l));
+	if (unlikely(!may_leave(s)))
+		return unlock_other(l);
+	if (s & WRITER)
+		st_rlx(OWNER(l), 0);
+	return leave(l, s) ? 0 : unlock_other(l);
 }
 
 EXPORT int pthread_rwlock_init(pthread_rwlock_t *l, const pthread_rwlockattr_t *attr)
