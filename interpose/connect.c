@@ -73,6 +73,18 @@ static long begin(struct thread *t, const struct io *io)
 	return r;
 }
 
+/* It came back with r, and others may wait here: of an error one hears what it is, and says so. The
+ * kernel knows of none where one of ours took it who had not yet disconnected the socket. */
+static long ended(const struct thread *t, const struct io *io, long r)
+{
+	/* In this order: failed does the reverse. */
+	if (r == -ECONNABORTED && (fd_failing(io->fd) || held_disconnected(t)))
+		return -EPIPE;
+	if (r < 0 && unlikely(fd_others(io->fd)) && state_of(io->fd) == TCP_CLOSE)
+		fd_disconnected(t, io->fd);
+	return r;
+}
+
 bool connect_due(void *uc)
 {
 	return ld_rlx(&thread_self()->connects) && core_sigcallout(uc, SYS_connect);
@@ -160,8 +172,7 @@ static long connect_tcp(struct thread *t, struct io *io)
 		if (!ld_rlx(&t->holds) && !fd_hold(t, io->fd))
 			return io_announced(io, connect_call);
 		r = begin(t, io);
-		if (r < 0 && unlikely(fd_others(io->fd)) && state_of(io->fd) == TCP_CLOSE)
-			fd_disconnected(t, io->fd);
+		r = ended(t, io, r);
 		if (r == -EINTR && !io_interrupted(io, t))
 			r = await(t, io, late);
 	} while (r > 0);

@@ -132,9 +132,10 @@ bool held_disconnected(const struct thread *t);
 bool fd_others(int fd);
 
 /* fd_fails .. fd_failed: the connection of fd, which t holds, has failed. False: somebody else is
- * about to say so. */
+ * about to say so: fd_failing. */
 bool fd_fails(int fd);
 void fd_failed(int fd);
+bool fd_failing(int fd);
 
 /* fd_forked: in the child, which has none of those who held or slept. */
 void fd_forked(void);

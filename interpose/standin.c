@@ -134,6 +134,11 @@ void fd_failed(int fd)
 	and_sc(&fd_known(fd)->held, (uint16_t)~FAILING);
 }
 
+bool fd_failing(int fd)
+{
+	return ld_sc(&fd_known(fd)->held) & FAILING;
+}
+
 bool held_disconnected(const struct thread *t)
 {
 	uint32_t at = ld_rlx(&t->holds);

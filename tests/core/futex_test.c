@@ -176,11 +176,14 @@ TEST(an_interrupt_ends_a_wait_once)
 
 /* ---- order ---- */
 
+/* Of several that one wake makes ready, each says so as it runs: on one P, in their order, unless
+ * a slice ends between the wake and the word. */
+
 TEST(only_waiters_whose_bits_meet_the_wakers_are_woken)
 {
 	struct waiting w[3] = { { 0 } };
 
-	start(1);
+	start_with(1, without_preemption);
 	go_wait(&w[0], 0, 1, 0);
 	go_wait(&w[1], 1, 2, 0);
 	go_wait(&w[2], 2, 3, 0);
@@ -270,7 +273,7 @@ TEST(a_requeue_wakes_some_moves_some_and_counts_both)
 	enum { N = 10 };
 	struct waiting w[N] = { { 0 } };
 
-	start(1);
+	start_with(1, without_preemption);
 	go_wait_in_a_row(w, N);
 	EXPECT_EQ(futex_requeue(&word, 1, &word2, 3, true, 5), -EAGAIN_);
 	EXPECT_EQ(futex_requeue(&word, 1, &word2, 3, true, 0), 4);
