@@ -16,16 +16,27 @@ enum {
 	/* And that, for so long after one that did block. */
 	BLOCK_AGAIN_NS = 100 * 1000,
 	AGAIN_NS = 10 * 1000 * 1000,
+	/* From one look to the next, then. */
+	BLOCK_SOON_NS = 25 * 1000,
 	/* Where the order is to be the seed's. */
 	PATIENCE_NS = 1000 * 1000 * 1000,
 	/* So little cpu time since the last look is none. */
 	OFFP_CPU_NS = 20 * 1000,
+	/* From the first look at its clock to the next. */
+	BLOCK_LOOK_NS = 50 * 1000,
 	/* That long work waits with no P that could run it, before the limit gives way. */
 	STUCK_NS = 100 * 1000 * 1000,
 };
 
-/* When one that blocked unannounced was last found. Sysmon's. */
-static uint64_t lastblock;
+/* When one that blocked unannounced was last found; in how many ns the next look is due, if that is
+ * soon. Sysmon's. */
+static uint64_t lastblock, soon;
+
+static void come_by(uint64_t ns)
+{
+	if (ns < soon)
+		soon = ns;
+}
 
 /* Takes pp from the M that runs a G of that status on it. HACKING.md, "The claim": the
  * status word first, then a second look, then the P. */
@@ -218,7 +229,8 @@ static bool check_running(struct p *pp, struct m *mp, struct g *gp, uint64_t now
 {
 	struct sysmontick *mon = &pp->mon;
 	uint64_t age = slice_age(pp, mp, now);
-	bool waits = work_waits(pp), spins;
+	bool waits = work_waits(pp);
+	uint64_t look;
 
 	if (unlikely(ld_rlx(&sched.gcwaiting))) {
 		/* In this order: a signal would break the call of one that sleeps. */
@@ -226,9 +238,13 @@ static bool check_running(struct p *pp, struct m *mp, struct g *gp, uint64_t now
 			preemptone(pp);
 		return true;
 	}
-	spins = waits && !sched.patient && spin_check(pp, mp, gp, age, now);
-	if (age < block_age(waits, now))
-		return spins;
+	if (waits && !sched.patient && (look = spin_check(pp, mp, gp, age, now)) != 0)
+		come_by(look);
+	if (age < block_age(waits, now)) {
+		if (waits)
+			come_by(block_age(waits, now) - age);
+		return false;
+	}
 	/* Less than a tenth of the time since the last look spent on a cpu: it sleeps, or
 	 * other processes keep it waiting; the kernel knows which. */
 	uint64_t cpu = os_threadclock(ld_rlx(&mp->tid));
@@ -239,8 +255,13 @@ static bool check_running(struct p *pp, struct m *mp, struct g *gp, uint64_t now
 		mon->cpuwhen = now;
 		mon->cputime = cpu;
 	}
-	if (first)
-		return spins;
+	if (waits && now - lastblock < AGAIN_NS)
+		come_by(BLOCK_SOON_NS);
+	if (first) {
+		if (waits)
+			come_by(BLOCK_LOOK_NS);
+		return false;
+	}
 	/* It may be a creation of a thread, on a machine that is busy. */
 	if (idle && unlikely(sched.patient) &&
 	    (age < PATIENCE_NS || (choose_turned() && turns_keeps())))
@@ -248,7 +269,7 @@ static bool check_running(struct p *pp, struct m *mp, struct g *gp, uint64_t now
 	if (idle && (waits || age > choose_slice())) {
 		/* Once in a round: relax_limit counts them. */
 		if (spare_blocked(pp))
-			return spins;
+			return false;
 		if (retakeblocked(pp)) {
 			lastblock = now;
 			return true;
@@ -256,7 +277,7 @@ static bool check_running(struct p *pp, struct m *mp, struct g *gp, uint64_t now
 	}
 	/* Other processes may leave it no more than that tenth for ever. */
 	if (!waits || !slice_over(pp, mp, gp, age))
-		return spins;
+		return false;
 	/* It burnt cpu since the last look, but may sleep by now. */
 	if (spare_blocked(pp))
 		return false;
@@ -266,13 +287,14 @@ static bool check_running(struct p *pp, struct m *mp, struct g *gp, uint64_t now
 	return false;
 }
 
-int retakeall(uint64_t now, bool *waits)
+int retakeall(uint64_t now, bool *waits, uint64_t *next)
 {
 	int32_t n = ld_acq(&sched.gomaxprocs);
 	int taken = 0;
 
 	*waits = ld_rlx(&sched.runqsize) > 0;
 	spared = 0;
+	soon = UINT64_MAX;
 	for (int32_t i = 0; i < n; i++) {
 		struct p *pp = sched.allp[i];
 		struct m *mp = ld_acq(&pp->m);
@@ -289,6 +311,7 @@ int retakeall(uint64_t now, bool *waits)
 		pp->mon.m = mp;
 	}
 	relax_limit(now, *waits);
+	*next = soon;
 	return taken;
 }
 

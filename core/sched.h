@@ -446,11 +446,11 @@ void preempt_undo(void);
 
 /* ---- spin.c ---- */
 
-/* spin_check: gp, in a slice on pp that is that old while others wait, may be spinning: true if
- * sysmon, which calls, is to come by again soon.
+/* spin_check: gp, in a slice on pp that is that old while others wait, may be spinning. Returns
+ * after how many ns sysmon, which calls, is to come by for that; 0: it need not.
  * spin_seen: gp was found at uc: true if it does, and is to give way; denied: it cannot.
  * Context  signal 32. */
-bool spin_check(struct p *pp, struct m *mp, struct g *gp, uint64_t age, uint64_t now);
+uint64_t spin_check(struct p *pp, struct m *mp, struct g *gp, uint64_t age, uint64_t now);
 bool spin_seen(struct m *mp, struct g *gp, const void *uc, bool denied);
 
 /* ---- retake.c ---- */
@@ -463,11 +463,12 @@ bool retakeblocked(struct p *pp);
 bool retakesyscall(struct p *pp);
 
 /* retakeall: looks at every P: takes those whose M blocks, stops slices that are over. Returns
- * how many it took; *waits: some G waits for a P. spare_blocked: pp's M sleeps, and keeps it for
+ * how many it took; *waits: some G waits for a P; *next: after how many ns it is to look again at
+ * the latest. spare_blocked: pp's M sleeps, and keeps it for
  * the limit's sake. check_offp: those that run without a P since they came back from a block: an
  * idle P, if there is one; else, if they burn cpu, they must queue; true if there are any.
  * Context  sysmon. */
-int retakeall(uint64_t now, bool *waits);
+int retakeall(uint64_t now, bool *waits, uint64_t *next);
 bool spare_blocked(struct p *pp);
 bool check_offp(void);
 

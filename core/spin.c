@@ -21,6 +21,8 @@ enum {
 	/* Of cpu, from the end of a look to the next. To be looked at takes tens of microseconds of
 	 * it where signals cost a virtual machine much, and in those nothing moves. */
 	APART_NS = 200 * 1000,
+	/* That long it is seen to burn cpu before it is looked at. */
+	BURNS_NS = 50 * 1000,
 	SKIP_MOST = 15,
 };
 
@@ -163,21 +165,21 @@ static uint64_t turn_of(struct g *gp, struct p *pp)
 	return turn < CHOOSE_SPIN_NS ? CHOOSE_SPIN_NS : turn;
 }
 
-bool spin_check(struct p *pp, struct m *mp, struct g *gp, uint64_t age, uint64_t now)
+uint64_t spin_check(struct p *pp, struct m *mp, struct g *gp, uint64_t age, uint64_t now)
 {
 	struct sysmontick *mon = &pp->mon;
 	uint32_t tick = ld_rlx(&pp->schedtick) + 1;
 	bool known = ld_rlx(&gp->spinhi) != 0, first = mon->looktick != tick, burns;
-	uint64_t cpu;
+	uint64_t due = known ? turn_of(gp, pp) : CHOOSE_LOOK_NS, cpu;
 
-	if (age < (known ? turn_of(gp, pp) : CHOOSE_LOOK_NS))
-		return known;
+	if (age < due)
+		return known || ld_rlx(&gp->spinskip) == 0 ? due - age : 0;
 	if (ld_rlx(&mp->lookedtick) == tick)
-		return false;
+		return 0;
 	if (!known && ld_rlx(&gp->spinskip) != 0) {
 		st_rlx(&gp->spinskip, (uint8_t)(ld_rlx(&gp->spinskip) - 1));
 		st_rlx(&mp->lookedtick, tick);
-		return false;
+		return 0;
 	}
 	/* A signal would break the call of one that sleeps. */
 	cpu = os_threadclock(ld_rlx(&mp->tid));
@@ -186,9 +188,11 @@ bool spin_check(struct p *pp, struct m *mp, struct g *gp, uint64_t age, uint64_t
 	mon->lookwhen = now;
 	mon->lookcpu = cpu;
 	if (first)
-		return true;
+		return BURNS_NS;
 	if (burns && ld_rlx(&mp->looks.tick) == tick && !apart(&mp->looks, cpu))
-		return true;
+		return APART_NS - (cpu - ld_rlx(&mp->looks.cpu));
 	/* Once more for one of whom nothing is known yet: it may have fallen asleep since. */
-	return burns && (known || !os_threadasleep(ld_rlx(&mp->tid))) && preemptlook(pp);
+	if (!burns || (!known && os_threadasleep(ld_rlx(&mp->tid))) || !preemptlook(pp))
+		return 0;
+	return APART_NS;
 }

@@ -311,7 +311,7 @@ static uint64_t longest(bool waits)
 
 void sysmon(void)
 {
-	uint64_t delay = DELAY_MIN_NS, idlesince = 0;
+	uint64_t delay = DELAY_MIN_NS, idlesince = 0, next = UINT64_MAX;
 	uint32_t pursuits = 0;
 	int idle = 0, called;
 	bool pursued = false, early = false, deep = false, offp = false, waits = false;
@@ -330,8 +330,10 @@ void sysmon(void)
 			delay *= 2;
 		if (delay > longest(waits))
 			delay = longest(waits);
-		slept = sleep_until_due(early && delay > CHOOSE_EARLY_NS ? CHOOSE_EARLY_NS : delay,
-					pursued ? 0 : idlesince, offp, pursuits);
+		if (early && next > CHOOSE_EARLY_NS)
+			next = CHOOSE_EARLY_NS;
+		slept = sleep_until_due(delay < next ? delay : next, pursued ? 0 : idlesince, offp,
+					pursuits);
 		mthread_accept();
 		if (choose_policed())
 			own_watch();
@@ -351,7 +353,7 @@ void sysmon(void)
 		/* Whoever leaves its call needs no other M for its P. */
 		pursuits = ld_sc(&sched.pursuits);
 		pursued = check_pursued(&called);
-		idle = retakeall(now, &waits) + called ? 0 : idle + 1;
+		idle = retakeall(now, &waits, &next) + called ? 0 : idle + 1;
 		offp = check_offp();
 		/* Later than all that was seen to begin. */
 		now = nanotime();
