@@ -84,7 +84,7 @@ void robust_set(struct thread *t, struct robust_list_head *head)
 static void end_all(struct thread *t)
 {
 	enum { INHERITS = 1 }; /* beside the address of an entry */
-	uintptr_t head = (uintptr_t)t->harvest.robust, at, offset;
+	uintptr_t head = (uintptr_t)t->harvest.robust, at, offset, before = 0;
 
 	if (!head || !peek(t, head + offsetof(struct robust_list_head, list), &at) ||
 	    !peek(t, head + offsetof(struct robust_list_head, futex_offset), &offset))
@@ -92,6 +92,12 @@ static void end_all(struct thread *t)
 	for (int i = 0; i < ROBUST_LIST_LIMIT && (at & ~(uintptr_t)INHERITS) != head; i++) {
 		uintptr_t entry = at & ~(uintptr_t)INHERITS, word;
 		bool inherits = at & INHERITS;
+		/* Round and round: all of these have been seen to. The entry to be met again is
+		 * that of the last power of two. */
+		if (entry == before)
+			return;
+		if ((i & (i - 1)) == 0)
+			before = entry;
 		if (!peek(t, entry, &at) || !peek(t, (entry + offset) & ~(uintptr_t)7, &word))
 			return;
 		end_one((ATOMIC(uint32_t) *)(entry + offset), (uint32_t)*t->harvest.tidaddr,

@@ -484,3 +484,35 @@ TEST(a_robust_one_that_inherits_priority_is_left_to_the_next_too)
 		inherit(&x);
 	}
 }
+
+/* ---- a list of the program's own ---- */
+
+static struct {
+	struct robust_list entry;
+	uint32_t word;
+} held[5];
+
+static void *ends_holding_them(void *arg)
+{
+	static struct robust_list_head head;
+
+	for (int i = 0; i < 5; i++) {
+		held[i].word = (uint32_t)gettid();
+		/* The last is not followed by the head. */
+		held[i].entry.next = &held[i < 4 ? i + 1 : 2].entry;
+	}
+	head.list.next = &held[0].entry;
+	head.futex_offset = (char *)&held[0].word - (char *)&held[0].entry;
+	EXPECT_EQ(syscall(SYS_set_robust_list, &head, sizeof(head)), 0);
+	return arg;
+}
+
+TEST(a_list_that_goes_round_is_seen_to_all_the_same)
+{
+	pthread_t t;
+
+	EXPECT_EQ(pthread_create(&t, NULL, ends_holding_them, NULL), 0);
+	EXPECT_EQ(pthread_join(t, NULL), 0);
+	for (int i = 0; i < 5; i++)
+		EXPECT_EQ(held[i].word, FUTEX_OWNER_DIED);
+}
