@@ -2,9 +2,9 @@
  * it retakes Ps from Ms that block (retake.c), stops slices that are over, runs timers and polls
  * when every P is deep in a slice, and starts an M when work waits and nobody looks.
  *
- * It sleeps 20 µs while there is something to do, up to 10 ms when there is not, and
- * without end once every P has been idle for a while; whoever takes a P from the idle list
- * wakes it (plist.c). */
+ * It sleeps 20 µs while there is something to do, longer in proportion to how long there was not,
+ * up to 10 ms, and without end once every P has been idle for a while; whoever takes a P from the
+ * idle list wakes it (plist.c). */
 #include "asleep.h"
 #include "core.h"
 #include "policies/turns.h"
@@ -19,7 +19,9 @@ enum {
 	DELAY_MAX_NS = 10 * 1000 * 1000,
 	/* While work waits: three looks find a P that is held by one that sleeps. */
 	DELAY_WAITS_NS = 3 * 1000 * 1000,
-	IDLE_ROUNDS = 50,
+	/* An eighth of the time since there was something to take: so what comes is found late by
+	 * no more than that, and each wake is paid for by time without. */
+	DELAY_PART = 8,
 	POLL_NS = 10 * 1000 * 1000,
 	/* While Gs wait for descriptors and every P is deep in a slice; and how long sysmon goes on
 	 * looking so often, for who was served is soon back. */
@@ -311,24 +313,20 @@ static uint64_t longest(bool waits)
 
 void sysmon(void)
 {
-	uint64_t delay = DELAY_MIN_NS, idlesince = 0, next = UINT64_MAX;
+	uint64_t idlesince = 0, next = UINT64_MAX, taken = nanotime();
 	uint32_t pursuits = 0;
-	int idle = 0, called;
+	int called;
 	bool pursued = false, early = false, deep = false, offp = false, waits = false;
 
 	os_timerslack(TIMERSLACK_NS);
 	for (;;) {
 		bool slept;
-		uint64_t now;
+		uint64_t now = nanotime(), delay = (now - taken) / DELAY_PART;
 
-		/* Nothing to retake: one longer sleep, in case it was a short pause. */
-		if (idlesince != 0)
-			delay = DELAY_MAX_NS;
-		else if (idle == 0)
+		if (delay < DELAY_MIN_NS)
 			delay = DELAY_MIN_NS;
-		else if (idle > IDLE_ROUNDS)
-			delay *= 2;
-		if (delay > longest(waits))
+		/* Nothing to retake: one longer sleep, in case it was a short pause. */
+		if (idlesince != 0 || delay > longest(waits))
 			delay = longest(waits);
 		if (early && next > CHOOSE_EARLY_NS)
 			next = CHOOSE_EARLY_NS;
@@ -342,10 +340,8 @@ void sysmon(void)
 		if (choose_turned())
 			turns_watch(now);
 		if (slept ||
-		    (unlikely(ld_rlx(&sched.sysmonhurry)) && xchg_acq(&sched.sysmonhurry, false))) {
-			idle = 0;
-			delay = DELAY_MIN_NS;
-		}
+		    (unlikely(ld_rlx(&sched.sysmonhurry)) && xchg_acq(&sched.sysmonhurry, false)))
+			taken = now;
 		if (ld_sc(&sched.npidle) != ld_rlx(&sched.gomaxprocs))
 			idlesince = 0;
 		else if (idlesince == 0)
@@ -353,7 +349,8 @@ void sysmon(void)
 		/* Whoever leaves its call needs no other M for its P. */
 		pursuits = ld_sc(&sched.pursuits);
 		pursued = check_pursued(&called);
-		idle = retakeall(now, &waits, &next) + called ? 0 : idle + 1;
+		if (retakeall(now, &waits, &next) + called != 0)
+			taken = now;
 		offp = check_offp();
 		/* Later than all that was seen to begin. */
 		now = nanotime();

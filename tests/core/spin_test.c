@@ -1,4 +1,6 @@
 /* Gs that spin give way soon, and only they. */
+#include <sys/resource.h>
+
 #include "host.h"
 #include "raw.h"
 #include "sched.h"
@@ -153,6 +155,38 @@ TEST(loops_that_compute_keep_their_slices)
 }
 
 /* ---- one that spun, and works now ---- */
+static void compute_till_stopped(void *arg)
+{
+	(void)arg;
+	iterate();
+	group_done(&grp);
+}
+
+/* Sleeps of kernel threads: only sysmon's are many. */
+TEST(to_be_looked_at_costs_those_who_compute_few_wakes_of_sysmon)
+{
+	enum { GS = 16, WAKES_A_MS = 3 };
+	struct rusage before, after;
+	uint64_t since;
+
+	if (no_signal())
+		return;
+	start(2);
+	since = nanotime();
+	getrusage(RUSAGE_SELF, &before);
+	grp.left = GS;
+	for (int i = 0; i < GS; i++)
+		go(compute_till_stopped, NULL);
+	sleep_ns(250 * MS);
+	st_rlx(&stop, 1);
+	group_wait(&grp);
+	getrusage(RUSAGE_SELF, &after);
+	since = nanotime() - since;
+	test_say("  %ld sleeps in %llu ms", after.ru_nvcsw - before.ru_nvcsw,
+		 (unsigned long long)(since / MS));
+	EXPECT(after.ru_nvcsw - before.ru_nvcsw < (long)(WAKES_A_MS * since / MS));
+}
+
 static ATOMIC(uint32_t) go_on, has_left;
 
 static void spin_then_work(void *arg)
