@@ -37,7 +37,9 @@ static bool try_take(struct sem *s, uint64_t waiters)
 static int take_slow(struct sem *s, const struct deadline *deadline)
 {
 	struct thread *t = thread_self();
-	uint32_t stopped = t ? ld_rlx(&t->stopped) : 0;
+	/* As the kernel has it, which restarts no wait that has a deadline. */
+	ATOMIC(uint32_t) *ends = !t ? NULL : deadline ? &t->handled : &t->stopped;
+	uint32_t ended = ends ? ld_rlx(ends) : 0;
 	int r;
 
 	cancel_begin();
@@ -48,7 +50,7 @@ static int take_slow(struct sem *s, const struct deadline *deadline)
 			break;
 		}
 		r = futex_wait(LOW(s), 0, (uint32_t)FUTEX_ANY, deadline, 0);
-		if (r == -EINTR && t && !cancel_pending() && ld_rlx(&t->stopped) == stopped)
+		if (r == -EINTR && ends && !cancel_pending() && ld_rlx(ends) == ended)
 			continue;
 		if (r == -ETIMEDOUT || r == -EINTR) {
 			add_sc(&s->data, -WAITER);

@@ -277,6 +277,9 @@ static void is_interrupted(void)
 	EXPECT(handled > 0);
 	FAILS(sem_timedwait(&sem, &far), EINTR);
 	EXPECT(handled > 1);
+	/* Which only a wait without a deadline outlives. */
+	handle_with(SIGALRM, on_signal, SA_RESTART);
+	FAILS(sem_timedwait(&sem, &far), EINTR);
 	alarm_each_ms(0);
 	EXPECT_EQ(value(&sem), 0);
 	EXPECT_EQ(sem_post(&sem), 0);
