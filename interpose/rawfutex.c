@@ -144,6 +144,20 @@ static bool clockless(int cmd)
 	       cmd == FUTEX_WAKE_OP || requeues(cmd);
 }
 
+/* A handler ends it, if it has a deadline or that is without SA_RESTART, and nothing else does. */
+static long wait_at(ATOMIC(uint32_t) *word, uint32_t value, uint32_t bits, const struct deadline *d)
+{
+	struct thread *t = thread_self();
+	ATOMIC(uint32_t) *ends = !t ? NULL : d ? &t->handled : &t->stopped;
+	uint32_t ended = ends ? ld_rlx(ends) : 0;
+	long r;
+
+	do
+		r = futex_wait(word, value, bits, d, 0);
+	while (r == -EINTR && ends && ld_rlx(ends) == ended);
+	return r;
+}
+
 long private_futex(long *a, bool *ours)
 {
 	ATOMIC(uint32_t) *word = (ATOMIC(uint32_t) *)a[0], *other = (ATOMIC(uint32_t) *)a[4];
@@ -178,7 +192,7 @@ long private_futex(long *a, bool *ours)
 	case FUTEX_WAIT_BITSET:
 		if (!word)
 			return -EFAULT;
-		return futex_wait(word, value, bits, t ? &d : NULL, 0);
+		return wait_at(word, value, bits, t ? &d : NULL);
 	case FUTEX_WAKE:
 	case FUTEX_WAKE_BITSET:
 		return wake(word, wakes_of(n), bits);

@@ -420,6 +420,37 @@ TEST(a_raw_futex_answers_as_the_kernel_does)
 	EXPECT_EQ(pthread_join(t, NULL), 0);
 }
 
+static void *is_woken_raw(void *arg)
+{
+	struct timespec far = { 20, 0 };
+
+	tick(&entered);
+	EXPECT_EQ(raw_futex(arg, FUTEX_WAIT, 0, 0, NULL, 0), 0);
+	tick(&entered);
+	EXPECT_EQ(syscall(SYS_futex, arg, FUTEX_WAIT_PRIVATE, 0, &far), -1);
+	EXPECT_EQ(errno, EINTR);
+	return NULL;
+}
+
+TEST(a_raw_futex_outlives_a_handler_that_restarts_if_it_has_no_deadline)
+{
+	static uint32_t word;
+	pthread_t t;
+
+	handle(SIGUSR1, SA_RESTART);
+	EXPECT_EQ(pthread_create(&t, NULL, is_woken_raw, &word), 0);
+	await(&entered, 1);
+	settle();
+	EXPECT_EQ(pthread_kill(t, SIGUSR1), 0);
+	await(&handled, 1);
+	while (raw_futex(&word, FUTEX_WAKE, 1, 0, NULL, 0) == 0)
+		sched_yield();
+	await(&entered, 2);
+	settle();
+	EXPECT_EQ(pthread_kill(t, SIGUSR1), 0);
+	EXPECT_EQ(pthread_join(t, NULL), 0);
+}
+
 TEST(before_there_is_a_second_thread_a_raw_call_is_made_in_glibc_s_text)
 {
 	uintptr_t text[2];
