@@ -22,6 +22,7 @@
 #include "io.h"
 #include "os.h"
 #include "preempt.h"
+#include "user.h"
 
 static long connect_call(const struct io *io)
 {
@@ -187,7 +188,7 @@ static void disconnects(const struct thread *t, int fd, const struct sockaddr *a
 	sa_family_t family;
 
 	if (p && unlikely(ld_sc(&p->held)) && len >= sizeof(family) &&
-	    io_fetch(&family, &addr->sa_family, sizeof(family)) == 0 && family == AF_UNSPEC)
+	    user_fetch(&family, &addr->sa_family, sizeof(family)) == 0 && family == AF_UNSPEC)
 		fd_disconnected(t, fd);
 }
 

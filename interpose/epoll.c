@@ -1,6 +1,7 @@
 /* epoll_wait: the program's epoll is itself a descriptor that ours can watch. */
 #include "io.h"
 #include "poll.h"
+#include "user.h"
 
 struct epoll_call {
 	int fd;
@@ -83,9 +84,11 @@ EXPORT int epoll_pwait(int fd, struct epoll_event *events, int max, int timeout,
 		return real_table.epoll_pwait(fd, events, max, timeout, set);
 	cancel_point();
 	p = for_ms(timeout);
-	masked(set, &before);
-	r = epoll_for(&c, &p);
-	unmasked(set, &before);
+	r = masked(set, &before);
+	if (r == 0) {
+		r = epoll_for(&c, &p);
+		unmasked(set, &before);
+	}
 	return (int)io_answer(r);
 }
 
@@ -102,12 +105,14 @@ EXPORT int epoll_pwait2(int fd, struct epoll_event *events, int max, const struc
 		return (int)io_answer(arch_syscall6(SYS_epoll_pwait2, fd, (long)events, max,
 						    (long)timeout, (long)set, 8));
 	cancel_point();
-	if (!for_timespec(&p, timeout)) {
-		errno = EINVAL;
-		return -1;
+	if (timeout && user_readable(timeout, sizeof(*timeout)) != 0)
+		return (int)io_answer(-EFAULT);
+	if (!for_timespec(&p, timeout))
+		return (int)io_answer(-EINVAL);
+	r = masked(set, &before);
+	if (r == 0) {
+		r = epoll_for(&c, &p);
+		unmasked(set, &before);
 	}
-	masked(set, &before);
-	r = epoll_for(&c, &p);
-	unmasked(set, &before);
 	return (int)io_answer(r);
 }

@@ -44,18 +44,6 @@ long io_ready(const struct io *io)
 	return r;
 }
 
-long io_fetch(void *to, const void *from, size_t n)
-{
-	struct iovec here = { to, n }, there = { (void *)(uintptr_t)from, n };
-	long r = arch_owncall(SYS_process_vm_readv, getpid(), (long)&here, 1, (long)&there, 1, 0);
-
-	if (r == -EPERM || r == -ENOSYS) {
-		memcpy(to, from, n);
-		return 0;
-	}
-	return r == (long)n ? 0 : -EFAULT;
-}
-
 static bool listens(int fd)
 {
 	int on = 0;

@@ -82,9 +82,6 @@ long io_ready(const struct io *io);
 /* io_part: a part has been sent. 0: the rest may be tried; or why it is not to be. */
 long io_part(struct io *io);
 
-/* io_fetch: what the program points at, by the kernel's hand. 0 or -EFAULT. */
-long io_fetch(void *to, const void *from, size_t n);
-
 /* io_end: what is to be done about an io that io_block may have slept for. */
 void io_end_slow(struct io *io);
 static inline void io_end(struct io *io)

@@ -10,6 +10,7 @@
 #include "os.h"
 #include "syscall.h"
 #include "thread.h"
+#include "user.h"
 #include "wire.h"
 
 static ATOMIC(uint64_t) nwired;
@@ -203,16 +204,19 @@ bool thread_called(const struct g *gp, char to[TRACE_NAME_LEN])
 EXPORT int pthread_getname_np(pthread_t thread, char *name, size_t len)
 {
 	struct thread *t = served() ? thread_of(thread) : NULL;
+	char own[NAME_LEN];
+	int r = 0;
 
 	if (!t)
 		return real_table.pthread_getname_np(thread, name, len);
 	if (len < NAME_LEN)
 		return ERANGE;
+	strcpy(own, t->name);
 	/* As the kernel has it, a thread begins with the name of its creator. */
 	if (!t->named)
-		return process_name(name);
-	strcpy(name, t->name);
-	return 0;
+		r = process_name(own);
+	/* glibc reads it from a file. */
+	return r == 0 && user_store(name, own, strlen(own) + 1) != 0 ? EFAULT : r;
 }
 
 EXPORT int pthread_getcpuclockid(pthread_t thread, clockid_t *clock)

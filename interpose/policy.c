@@ -11,6 +11,7 @@
 #include "os.h"
 #include "syscall.h"
 #include "thread.h"
+#include "user.h"
 #include "wire.h"
 
 /* The record that a tid means, NULL if it is none of ours. */
@@ -231,13 +232,16 @@ static int errno_of(int error)
 	return -1;
 }
 
-static int give_policy(struct thread *t, int policy, const struct sched_param *param)
+static int give_policy(struct thread *t, int policy, const struct sched_param *theirs)
 {
+	struct sched_param param;
 	int r;
 
+	if (user_fetch(&param, theirs, sizeof(param)) != 0)
+		return EFAULT;
 	if (t == thread_self())
-		return set_policy(t, policy, param);
-	r = wish_policy(t, policy, param->sched_priority);
+		return set_policy(t, policy, &param);
+	r = wish_policy(t, policy, param.sched_priority);
 	if (r == 0)
 		gnotify_now(t->gp);
 	return r;
@@ -298,11 +302,12 @@ EXPORT int sched_setparam(pid_t tid, const struct sched_param *param)
 EXPORT int sched_getparam(pid_t tid, struct sched_param *param)
 {
 	struct thread *t = param ? by_tid(tid) : NULL;
+	struct sched_param mine = { 0 };
 
 	if (!t)
 		return real_table.sched_getparam(tid, param);
-	param->sched_priority = t->priority;
-	return 0;
+	mine.sched_priority = t->priority;
+	return errno_of(user_store(param, &mine, sizeof(mine)) != 0 ? EFAULT : 0);
 }
 
 static int set_affinity(struct thread *t, size_t n, const cpu_set_t *set)
@@ -330,7 +335,8 @@ static int give_cpus(struct thread *t, size_t n, const cpu_set_t *set)
 
 	if (t == thread_self())
 		return set_affinity(t, n, set);
-	memcpy(&cpus, set, n < sizeof(cpus) ? n : sizeof(cpus));
+	if (user_fetch(&cpus, set, n < sizeof(cpus) ? n : sizeof(cpus)) != 0)
+		return EFAULT;
 	r = wish_cpus(t, &cpus);
 	if (r == 0)
 		gnotify_now(t->gp);
@@ -357,8 +363,11 @@ static int copy_cpus(const struct thread *t, size_t n, cpu_set_t *set)
 	for (size_t i = sizeof(t->cpus); i-- > n;)
 		if (((const char *)&t->cpus)[i])
 			return EINVAL;
-	memset(set, 0, n);
-	memcpy(set, &t->cpus, n < sizeof(t->cpus) ? n : sizeof(t->cpus));
+	if (user_store(set, &t->cpus, n < sizeof(t->cpus) ? n : sizeof(t->cpus)) != 0)
+		return EFAULT;
+	/* As glibc has it, what the kernel does not know of. */
+	if (n > sizeof(t->cpus))
+		memset((char *)set + sizeof(t->cpus), 0, n - sizeof(t->cpus));
 	return 0;
 }
 
@@ -398,12 +407,13 @@ EXPORT int sched_getaffinity(pid_t tid, size_t n, cpu_set_t *set)
 static bool same_attr(const void *attr)
 {
 	enum { LEAST = 48 };
-	uint32_t size = attr ? *(const uint32_t *)attr : 0;
-	char now[256];
+	char now[256], want[256];
+	uint32_t size;
 
-	return size >= LEAST && size <= sizeof(now) &&
+	return user_fetch(&size, attr, sizeof(size)) == 0 && size >= LEAST && size <= sizeof(now) &&
+	       user_fetch(want, attr, size) == 0 &&
 	       arch_syscall4(SYS_sched_getattr, 0, (long)now, size, 0) == 0 &&
-	       memcmp(now, attr, size) == 0;
+	       memcmp(now, want, size) == 0;
 }
 
 static long set_attr(struct thread *t, const void *attr, long flags)

@@ -6,6 +6,7 @@
 #include "io.h"
 #include "os.h"
 #include "signals.h"
+#include "user.h"
 
 /* ---- how long ---- */
 
@@ -61,10 +62,14 @@ bool interrupted(const struct patience *p)
 
 /* ---- the mask of pselect and kin ---- */
 
-void masked(const sigset_t *set, sigset_t *before)
+long masked(const sigset_t *set, sigset_t *before)
 {
-	if (set)
-		signals_mask(SIG_SETMASK, set, before);
+	if (!set)
+		return 0;
+	if (user_readable(set, SIGSET_BYTES) != 0)
+		return -EFAULT;
+	signals_mask(SIG_SETMASK, set, before);
+	return 0;
 }
 
 void unmasked(const sigset_t *set, const sigset_t *before)
@@ -204,9 +209,11 @@ EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, c
 		errno = EINVAL;
 		return -1;
 	}
-	masked(set, &before);
-	r = poll_for(fds, n, &p);
-	unmasked(set, &before);
+	r = masked(set, &before);
+	if (r == 0) {
+		r = poll_for(fds, n, &p);
+		unmasked(set, &before);
+	}
 	return (int)io_answer(r);
 }
 

@@ -25,8 +25,9 @@ uint64_t left_of(const struct patience *p);
  * program's. */
 bool interrupted(const struct patience *p);
 
-/* The mask of pselect and kin; set may be NULL. A signal that it lets in ends the call. */
-void masked(const sigset_t *set, sigset_t *before);
+/* The mask of pselect and kin; set may be NULL. A signal that it lets in ends the call. masked: 0
+ * or -EFAULT; unmasked: if it was 0. */
+long masked(const sigset_t *set, sigset_t *before);
 void unmasked(const sigset_t *set, const sigset_t *before);
 
 /* doze: sleeps for an event on any of them. 0: look again; -ETIMEDOUT; -EINTR, also if a handler

@@ -21,6 +21,7 @@
 #include "signals.h"
 #include "syscall.h"
 #include "thread.h"
+#include "user.h"
 #include "wire.h"
 
 /* Younger than some headers. */
@@ -29,8 +30,6 @@ enum {
 	IORING_REGISTER_RING_FDS_ = 20,
 	SYS_futex_waitv_ = 449,
 };
-
-enum { SIGSET_BYTES = 8 };
 
 static long answer(long r)
 {
@@ -52,6 +51,14 @@ static long ring_setup(struct thread *t, const long *a)
 				  IORING_SETUP_SINGLE_ISSUER_)))
 		thread_unwire(t);
 	return r;
+}
+
+static long robust_list(const struct thread *t, void *head, void *size)
+{
+	static const size_t bytes = ROBUST_HEAD_BYTES;
+	long r = user_store(size, &bytes, sizeof(bytes));
+
+	return r ? r : user_store(head, &t->harvest.robust, sizeof(t->harvest.robust));
 }
 
 static bool sets_filter(long nr, const long *a)
@@ -76,8 +83,7 @@ static bool thread_call(struct thread *t, long nr, long *a, long *r)
 	case SYS_get_robust_list:
 		if (a[0] != 0 && a[0] != t->tid)
 			return false;
-		*(struct robust_list_head **)a[1] = t->harvest.robust;
-		*(size_t *)a[2] = ROBUST_HEAD_BYTES;
+		*r = robust_list(t, (void *)a[1], (void *)a[2]);
 		return true;
 	case SYS_set_robust_list:
 		if (a[1] != ROBUST_HEAD_BYTES)
@@ -237,23 +243,6 @@ static bool number_call(long nr, const long *a, long *r)
 	}
 }
 
-/* From or to where the program says, which may not be there: 0 or -EFAULT, not a fault. */
-static long copy(long nr, void *mine, long its, size_t n)
-{
-	struct iovec here = { mine, n }, there = { (void *)its, n };
-	long r = arch_syscall6(nr, getpid(), (long)&here, 1, (long)&there, 1, 0);
-
-	if (r == (long)n)
-		return 0;
-	if (r != -EPERM && r != -ENOSYS)
-		return -EFAULT;
-	if (nr == SYS_process_vm_readv)
-		memcpy(mine, (const void *)its, n);
-	else
-		memcpy((void *)its, mine, n);
-	return 0;
-}
-
 /* The kernel's struct sigaction. */
 struct kernel_action {
 	void (*handler)(int);
@@ -270,7 +259,7 @@ static long raw_sigaction(int sig, long act, long old)
 	struct kernel_action k;
 
 	if (act) {
-		if (copy(SYS_process_vm_readv, &k, act, sizeof(k)) != 0)
+		if (user_fetch(&k, (const void *)act, sizeof(k)) != 0)
 			return -EFAULT;
 		mine.sa_handler = k.handler;
 		mine.sa_flags = (int)(k.flags & ~(unsigned long)SA_RESTORER_);
@@ -286,7 +275,7 @@ static long raw_sigaction(int sig, long act, long old)
 	k.handler = before.sa_handler;
 	k.flags = (k.flags & SA_RESTORER_) | (unsigned)before.sa_flags;
 	memcpy(&k.mask, &before.sa_mask, sizeof(k.mask));
-	return copy(SYS_process_vm_writev, &k, old, sizeof(k));
+	return user_store((void *)old, &k, sizeof(k));
 }
 
 /* Those about signals. */
@@ -362,8 +351,7 @@ static bool clone3_shares(const void *args)
 	uint64_t flags = 0;
 
 	/* What cannot be read is the kernel's to refuse. */
-	return copy(SYS_process_vm_readv, &flags, (long)args, sizeof(flags)) != 0 ||
-	       (flags & CLONE_VM) != 0;
+	return user_fetch(&flags, args, sizeof(flags)) != 0 || (flags & CLONE_VM) != 0;
 }
 
 /* A process of its own, which is made with no hook of glibc's. */

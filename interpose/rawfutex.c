@@ -12,6 +12,7 @@
 #include "os.h"
 #include "syscall.h"
 #include "thread.h"
+#include "user.h"
 
 /* The kernel takes no address above as the program's. */
 #define USER_END ((uintptr_t)0x7ffffffff000)
@@ -22,6 +23,8 @@ static int futex_deadline(struct deadline *d, int op, const struct timespec *t)
 	clockid_t clock = op & FUTEX_CLOCK_REALTIME ? CLOCK_REALTIME : CLOCK_MONOTONIC;
 	int r;
 
+	if (user_readable(t, sizeof(*t)) != 0)
+		return -EFAULT;
 	if (t->tv_sec < 0)
 		return -EINVAL;
 	r = deadline_of(d, clock, t);
@@ -42,6 +45,10 @@ static uint32_t wake_op(ATOMIC(uint32_t) *word, uint32_t code, bool *wake)
 {
 	uint32_t arg = extended(code >> 12), cmparg = extended(code), old, new;
 
+	if ((code >> 28 & 7) > FUTEX_OP_XOR)
+		return ENOSYS;
+	if (user_writable((void *)word, sizeof(*word)) != 0)
+		return EFAULT;
 	if (code >> 28 & FUTEX_OP_OPARG_SHIFT)
 		arg = 1u << (arg & 31);
 	do {
@@ -59,11 +66,8 @@ static uint32_t wake_op(ATOMIC(uint32_t) *word, uint32_t code, bool *wake)
 		case FUTEX_OP_ANDN:
 			new = old & ~arg;
 			break;
-		case FUTEX_OP_XOR:
+		default: /* FUTEX_OP_XOR */
 			new = old ^ arg;
-			break;
-		default:
-			return ENOSYS;
 		}
 	} while (!cas_sc(word, old, new));
 	switch (code >> 24 & 15) {
@@ -190,7 +194,7 @@ long private_futex(long *a, bool *ours)
 	switch (cmd) {
 	case FUTEX_WAIT:
 	case FUTEX_WAIT_BITSET:
-		if (!word)
+		if (user_readable((void *)word, sizeof(*word)) != 0)
 			return -EFAULT;
 		return wait_at(word, value, bits, t ? &d : NULL);
 	case FUTEX_WAKE:
@@ -198,11 +202,11 @@ long private_futex(long *a, bool *ours)
 		return wake(word, wakes_of(n), bits);
 	case FUTEX_REQUEUE:
 	case FUTEX_CMP_REQUEUE:
+		if (cmd == FUTEX_CMP_REQUEUE && user_readable((void *)word, sizeof(*word)) != 0)
+			return -EFAULT;
 		return futex_requeue(word, count_of(n), other, count_of(n2),
 				     cmd == FUTEX_CMP_REQUEUE, (uint32_t)a[5]);
 	case FUTEX_WAKE_OP:
-		if (!other)
-			return -EFAULT;
 		r = wake_op(other, (uint32_t)a[5], &both);
 		if (r != 0)
 			return -r;

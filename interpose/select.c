@@ -164,9 +164,11 @@ EXPORT int pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec
 		errno = EINVAL;
 		return -1;
 	}
-	masked(set, &before);
-	result = select_for(&s, &p);
-	unmasked(set, &before);
+	result = masked(set, &before);
+	if (result == 0) {
+		result = select_for(&s, &p);
+		unmasked(set, &before);
+	}
 	return (int)io_answer(result);
 }
 

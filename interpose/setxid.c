@@ -12,11 +12,12 @@
 
 #include "guard.h"
 #include "os.h"
+#include "signals.h"
 #include "sigsave.h"
 #include "syscall.h"
 #include "thread.h"
 
-enum { SIGSET_BYTES = 8, RESTORER = 0x04000000, LOOK_NS = 1000 * 1000 };
+enum { RESTORER = 0x04000000, LOOK_NS = 1000 * 1000 };
 
 /* What a kernel thread's word says, above it the number of the call. */
 enum { TOLD = 1, SAME = 2, OTHER = 3, STATES = 4 };

@@ -4,11 +4,13 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "io.h"
 #include "os.h"
 #include "poll.h"
 #include "signals.h"
 #include "syscall.h"
 #include "thread.h"
+#include "user.h"
 
 int signals_mask(int how, const sigset_t *set, sigset_t *old)
 {
@@ -30,11 +32,23 @@ int signals_mask(int how, const sigset_t *set, sigset_t *old)
 	return -r;
 }
 
+/* As the kernel: what cannot be written is found when the mask has been set. */
+static int mask_call(int how, const sigset_t *set, sigset_t *old)
+{
+	bool lost = old && user_writable(old, SIGSET_BYTES) != 0;
+	int r;
+
+	if (set && user_readable(set, SIGSET_BYTES) != 0)
+		return EFAULT;
+	r = signals_mask(how, set, lost ? NULL : old);
+	return r == 0 && lost ? EFAULT : r;
+}
+
 EXPORT int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 {
 	if (!served() || !thread_self())
 		return real_table.pthread_sigmask(how, set, old);
-	return signals_mask(how, set, old);
+	return mask_call(how, set, old);
 }
 
 EXPORT int sigprocmask(int how, const sigset_t *set, sigset_t *old)
@@ -43,7 +57,7 @@ EXPORT int sigprocmask(int how, const sigset_t *set, sigset_t *old)
 
 	if (!served() || !thread_self())
 		return real_table.sigprocmask(how, set, old);
-	r = signals_mask(how, set, old);
+	r = mask_call(how, set, old);
 	if (r == 0)
 		return 0;
 	errno = r;
@@ -60,38 +74,44 @@ bool on_altstack(const struct thread *t)
 /* The kernel's least, where glibc's MINSIGSTKSZ grows with the cpu's state. */
 enum { LEAST_STACK = 2048 };
 
+static long set_altstack(struct thread *t, const stack_t *stack)
+{
+	stack_t mine;
+
+	if (user_fetch(&mine, stack, sizeof(mine)) != 0)
+		return -EFAULT;
+	if (on_altstack(t))
+		return -EPERM;
+	if (mine.ss_flags & ~(SS_DISABLE | SS_ONSTACK))
+		return -EINVAL;
+	if (!(mine.ss_flags & SS_DISABLE) && mine.ss_size < LEAST_STACK)
+		return -ENOMEM;
+	t->altstack = mine;
+	if (mine.ss_flags & SS_DISABLE)
+		t->altstack.ss_sp = NULL;
+	return 0;
+}
+
 /* The kernel's alternate stack is the M's: what the program sets is recorded. */
 EXPORT int sigaltstack(const stack_t *stack, stack_t *old)
 {
 	struct thread *t = served() ? thread_self() : NULL;
+	stack_t before;
+	long r = 0;
 
 	if (!t)
 		return real_table.sigaltstack(stack, old);
-	if (old) {
-		*old = t->altstack;
-		if (!t->altstack.ss_sp)
-			old->ss_flags = SS_DISABLE;
-		else if (on_altstack(t))
-			old->ss_flags |= SS_ONSTACK;
-	}
-	if (!stack)
-		return 0;
-	if (on_altstack(t)) {
-		errno = EPERM;
-		return -1;
-	}
-	if (stack->ss_flags & ~(SS_DISABLE | SS_ONSTACK)) {
-		errno = EINVAL;
-		return -1;
-	}
-	if (!(stack->ss_flags & SS_DISABLE) && stack->ss_size < LEAST_STACK) {
-		errno = ENOMEM;
-		return -1;
-	}
-	t->altstack = *stack;
-	if (stack->ss_flags & SS_DISABLE)
-		t->altstack.ss_sp = NULL;
-	return 0;
+	before = t->altstack;
+	if (!before.ss_sp)
+		before.ss_flags = SS_DISABLE;
+	else if (on_altstack(t))
+		before.ss_flags |= SS_ONSTACK;
+	if (stack)
+		r = set_altstack(t, stack);
+	/* As the kernel: when it has been set. */
+	if (r == 0 && old)
+		r = user_store(old, &before, sizeof(before));
+	return (int)io_answer(r);
 }
 
 long signal_self(int sig)
@@ -295,6 +315,9 @@ EXPORT int sigtimedwait(const sigset_t *set, siginfo_t *info, const struct times
 
 	if (!t)
 		return real_table.sigtimedwait(set, info, time);
+	if (user_readable(set, SIGSET_BYTES) != 0 ||
+	    (time && user_readable(time, sizeof(*time)) != 0))
+		return (int)io_answer(-EFAULT);
 	memcpy(&want, set, sizeof(want));
 	want &= ~UNBLOCKABLE;
 	cancel_blocks(t);
@@ -309,12 +332,9 @@ EXPORT int sigtimedwait(const sigset_t *set, siginfo_t *info, const struct times
 		r = late > 0 ? late : r;
 	}
 	cancel_unblocks(t);
-	if (r > 0 && info)
-		*info = mine;
-	if (r >= 0)
-		return (int)r;
-	errno = (int)-r;
-	return -1;
+	if (r > 0 && info && user_store(info, &mine, sizeof(mine)) != 0)
+		r = -EFAULT;
+	return (int)io_answer(r);
 }
 
 EXPORT int sigwaitinfo(const sigset_t *set, siginfo_t *info)
@@ -345,7 +365,8 @@ static int wait_for_handler(const sigset_t *set)
 	struct patience p = for_ever();
 	sigset_t before;
 
-	masked(set, &before);
+	if (masked(set, &before) != 0)
+		return (int)io_answer(-EFAULT);
 	while (doze(NULL, 0, &p) != -EINTR)
 		continue;
 	unmasked(set, &before);

@@ -9,7 +9,7 @@
 
 struct thread;
 
-enum { SIGNALS = 65 };
+enum { SIGNALS = 65, SIGSET_BYTES = 8 /* the kernel's */ };
 
 /* The first of those of which as many are pending as were sent. */
 enum { FIRST_QUEUED = 34 };

@@ -16,10 +16,7 @@
 #include "syscall.h"
 #include "thread.h"
 
-enum {
-	MARK = 0x68656464, /* as si_errno, which nobody uses */
-	SIGSET_BYTES = 8,
-};
+enum { MARK = 0x68656464 /* as si_errno, which nobody uses */ };
 
 bool signal_marked(const siginfo_t *info)
 {

@@ -8,6 +8,7 @@
 
 #include "io.h"
 #include "os.h"
+#include "user.h"
 
 /* ---- receiving ---- */
 
@@ -41,7 +42,7 @@ static long msg_refused(const struct msghdr *msg)
 {
 	struct msghdr m;
 	struct iovec end;
-	long r = io_fetch(&m, msg, sizeof(m));
+	long r = user_fetch(&m, msg, sizeof(m));
 
 	if (r != 0 || m.msg_iovlen == 0)
 		return r;
@@ -49,8 +50,8 @@ static long msg_refused(const struct msghdr *msg)
 		return -EINVAL;
 	if (m.msg_iovlen > IOV_MAX)
 		return -EMSGSIZE;
-	r = io_fetch(&end, m.msg_iov, sizeof(end));
-	return r != 0 ? r : io_fetch(&end, m.msg_iov + m.msg_iovlen - 1, sizeof(end));
+	r = user_fetch(&end, m.msg_iov, sizeof(end));
+	return r != 0 ? r : user_fetch(&end, m.msg_iov + m.msg_iovlen - 1, sizeof(end));
 }
 
 /* Waits until there is something to receive. What refuses at once a poll does not tell: to look
@@ -163,7 +164,7 @@ EXPORT int recvmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags, struct 
 	cancel_point();
 	if (timeout) {
 		since = nanotime();
-		r = io_fetch(&left, timeout, sizeof(left));
+		r = user_fetch(&left, timeout, sizeof(left));
 		if (r == 0 && !is_span(&left))
 			r = -EINVAL;
 	}
@@ -177,8 +178,8 @@ EXPORT int recvmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags, struct 
 				  timeout ? (long)&left : 0, 0);
 		cancel_unblocks(t);
 	}
-	if (timeout && r > 0)
-		*timeout = left;
+	if (timeout && r > 0 && user_store(timeout, &left, sizeof(left)) != 0)
+		r = -EFAULT;
 	io_end(&io);
 	return (int)io_answer(r);
 }

@@ -10,6 +10,7 @@
 #include "signals.h"
 #include "syscall.h"
 #include "thread.h"
+#include "user.h"
 #include "wire.h"
 
 struct thread *thread_by_tid(pid_t tid)
@@ -45,6 +46,9 @@ EXPORT int tgkill(pid_t pid, pid_t tid, int sig)
 	return -1;
 }
 
+/* Of which the kernel has the rest empty. */
+enum { INFO_BYTES = 48 };
+
 static long send_info(struct thread *t, int sig, const siginfo_t *info)
 {
 	if (t == thread_self() && !(gmask() & signal_bit(sig))) {
@@ -63,15 +67,18 @@ static long send_info(struct thread *t, int sig, const siginfo_t *info)
 bool signal_tid_info(pid_t tid, int sig, const siginfo_t *info, long *r)
 {
 	struct thread *t = thread_by_tid(tid);
-	siginfo_t copy;
+	siginfo_t copy = { 0 };
 
 	if (!t)
 		return false;
+	if (user_fetch(&copy, info, INFO_BYTES) != 0) {
+		*r = -EFAULT;
+		return true;
+	}
 	if (sig <= 0 || sig > 64 || sig == 32 || sig == 33) {
 		*r = sig == 0 ? 0 : -EINVAL;
 		return true;
 	}
-	copy = *info;
 	copy.si_signo = sig;
 	*r = send_info(t, sig, &copy);
 	return true;

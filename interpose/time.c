@@ -7,6 +7,7 @@
 #include "os.h"
 #include "sleep.h"
 #include "thread.h"
+#include "user.h"
 
 enum { NSEC = 1000000000 };
 
@@ -69,6 +70,8 @@ EXPORT int clock_nanosleep(clockid_t clock, int flags, const struct timespec *ti
 	cancel_point();
 	if (!can_sleep_by(clock))
 		return real_table.clock_nanosleep(clock, flags, time, left);
+	if (user_readable(time, sizeof(*time)) != 0)
+		return EFAULT;
 	if (time->tv_sec < 0)
 		return EINVAL;
 	r = deadline_of(&d, CLOCK_MONOTONIC, time);
@@ -83,8 +86,11 @@ EXPORT int clock_nanosleep(clockid_t clock, int flags, const struct timespec *ti
 	d.at = d.at > INT64_MAX - now ? INT64_MAX : now + d.at;
 	r = sleep_until(clock, d.at);
 	if (r == EINTR && left) {
+		struct timespec rest;
 		now = os_clock(clock);
-		*left = timespec_of(d.at > now ? d.at - now : 0);
+		rest = timespec_of(d.at > now ? d.at - now : 0);
+		if (user_store(left, &rest, sizeof(rest)) != 0)
+			r = EFAULT;
 	}
 	return r;
 }
