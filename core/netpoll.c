@@ -135,8 +135,7 @@ void netpoll_verify(int n)
 
 	while (n-- > 0 && ld_rlx(&unsure_list) && (pd = take_unsure()) != NULL) {
 		lock(&pd->lock);
-		if (ld_rlx(&pd->registered) && ld_rlx(&pd->first) &&
-		    poll_add(pd, ld_rlx(&pd->registered), true) < 0) {
+		if (ld_rlx(&pd->registered) && ld_rlx(&pd->first) && poll_sure(pd) < 0) {
 			/* It was closed, or is now of a kind that cannot be polled: the
 			 * call itself will say so. */
 			st_rlx(&pd->registered, 0);

@@ -96,20 +96,34 @@ static int epoll_init(void)
 	return r;
 }
 
-static int epoll_add(int fd, uint8_t dirs, bool known, uint64_t data)
+static uint32_t events_of(uint8_t dirs)
 {
 	static const uint32_t of_dir[2] = { EPOLLIN | EPOLLRDHUP | EPOLLPRI, EPOLLOUT };
 	uint32_t events = EPOLLET;
-	int r;
 
 	for (int dir = 0; dir < 2; dir++)
 		if (dirs >> dir & 1)
 			events |= of_dir[dir];
+	return events;
+}
+
+static int epoll_add(int fd, uint8_t dirs, bool known, uint64_t data)
+{
+	uint32_t events = events_of(dirs);
 	/* MOD tells whether (fd, open file) is there, and looks anew at its readiness. */
-	r = ctl(known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, events, data);
+	int r = ctl(known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, events, data);
+
 	if (r == (known ? -ENOENT_ : -EEXIST_))
 		r = ctl(known ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, fd, events, data);
 	return r;
+}
+
+/* So does ADD, which does not look. */
+static int epoll_sure(int fd, uint8_t dirs, uint64_t data)
+{
+	int r = ctl(EPOLL_CTL_ADD, fd, events_of(dirs), data);
+
+	return r == -EEXIST_ ? 0 : r;
 }
 
 static void epoll_forget(int fd)
@@ -226,6 +240,7 @@ static void epoll_forked(void)
 const struct pollbackend poll_epoll = {
 	.init = epoll_init,
 	.add = epoll_add,
+	.sure = epoll_sure,
 	.forget = epoll_forget,
 	.wait = epoll_wait_events,
 	.wake = epoll_wake,

@@ -37,6 +37,9 @@ struct pollbackend {
 	 * now if it is ready, with data. Already there: only make sure of that; `known`: it
 	 * should be. 0 or -errno. */
 	int (*add)(int fd, uint8_t dirs, bool known, uint64_t data);
+	/* sure: that it is there, as by the last add. One that is there still reports nothing
+	 * then: who waits for something else beside what is ready would be woken for ever. */
+	int (*sure)(int fd, uint8_t dirs, uint64_t data);
 	void (*forget)(int fd);
 	/* wait: up to n events; fewer, or 0, also after wake. */
 	int (*wait)(struct pollevent *ev, int n, int64_t ns);

@@ -26,12 +26,19 @@ extern const struct pollbackend *const poll_backend __attribute__((visibility("h
 /* descof: fd's, or NULL. With make, the caller is pinned. */
 struct polldesc *descof(int fd, bool make);
 
-/* poll_bring_up: the backend. 0 or -errno. poll_add: the backend's add. Locks: pd's. */
+/* poll_bring_up: the backend. 0 or -errno. poll_add, poll_sure: the
+ * backend's. Locks: pd's. */
 int poll_bring_up(void);
 static inline int poll_add(const struct polldesc *pd, uint8_t dirs, bool known)
 {
 	return poll_backend->add(pd->fd, dirs, known,
 				 (uint64_t)pd->generation << 32 | (uint32_t)pd->fd);
+}
+
+static inline int poll_sure(const struct polldesc *pd)
+{
+	return poll_backend->sure(pd->fd, ld_rlx(&pd->registered),
+				  (uint64_t)pd->generation << 32 | (uint32_t)pd->fd);
 }
 
 /* put_unsure: a wait relies on pd's registration, which may have been made long ago. With that

@@ -489,3 +489,25 @@ TEST(ppoll_and_pselect_wait_under_the_mask_they_are_given)
 	EXPECT_EQ(write(ends[1], "x", 1), 1);
 	EXPECT_EQ(pthread_join(t, NULL), 0);
 }
+
+/* ---- beside what is there but is not asked for ---- */
+
+static void *polls_for_what_does_not_come(void *arg)
+{
+	struct pollfd p = { .fd = ends[0], .events = POLLPRI };
+
+	EXPECT_EQ(poll(&p, 1, 500), 0);
+	return arg;
+}
+
+TEST(a_poll_sleeps_beside_what_it_does_not_ask_for)
+{
+	struct timespec before = in_us(CLOCK_PROCESS_CPUTIME_ID, 0), after;
+
+	EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	EXPECT_EQ(write(ends[1], "x", 1), 1);
+	on_thread(polls_for_what_does_not_come, NULL);
+	after = in_us(CLOCK_PROCESS_CPUTIME_ID, -100000);
+	EXPECT(after.tv_sec < before.tv_sec ||
+	       (after.tv_sec == before.tv_sec && after.tv_nsec < before.tv_nsec));
+}

@@ -33,6 +33,11 @@ static int add(int fd, uint8_t dirs, bool known, uint64_t data)
 	return 0;
 }
 
+static int sure(int fd, uint8_t dirs, uint64_t data)
+{
+	return ld_sc(&kernel[fd].watched) ? 0 : add(fd, dirs, false, data);
+}
+
 static void forget(int fd)
 {
 	st_sc(&kernel[fd].watched, 0);
@@ -62,6 +67,7 @@ static int init(void)
 const struct pollbackend poll_epoll = {
 	.init = init,
 	.add = add,
+	.sure = sure,
 	.forget = forget,
 	.wait = wait,
 };
