@@ -35,10 +35,13 @@ struct pollwait {
 	bool alone; /* the only one of the wait, which ends if fd is forgotten */
 	bool turns; /* an event wakes one of those; who was woken sees to the next: netpoll_pass */
 	uint32_t ticket[2];
+	/* The caller's own. */
+	short events; /* as of poll() */
+	bool standin; /* fd stands for one that was closed */
 	/* The poller's own. */
-	int moved; /* with -ESTALE: as given to netpoll_forget */
+	int moved; /* as given to netpoll_forget, with -ESTALE; of several, whatever ended it; else
+		      -1 */
 	bool linked; /* under pd's lock */
-	bool outlives; /* the same: fd was forgotten, which is no event of its own */
 	bool added; /* the registration is new */
 	struct polldesc *pd;
 	struct g *gp;
@@ -62,9 +65,8 @@ bool netpoll_busy(int fd);
 void netpoll_poke(int fd, enum polldir dir);
 void netpoll_pass(int fd, enum polldir dir);
 
-/* netpoll_forget: fd is about to be closed or replaced: the waits for it alone end with
- * -ESTALE, and moved in their struct.
- * Returns  how many it ended. */
+/* netpoll_forget: fd is about to be closed or replaced: the waits for it end with -ESTALE, and
+ * moved in their struct. Returns  how many know of moved by it. */
 int netpoll_forget(int fd, int moved);
 
 /* netpoll_closed: it has been, or was replaced: whoever came to wait for it since it was forgotten

@@ -91,7 +91,7 @@ void poll_collect(struct polldesc *pd, uint8_t dirs, bool all, struct glist *lis
 	for (struct pollwait *w = ld_rlx(&pd->first); w; w = next) {
 		struct g *gp = w->gp;
 		next = w->next;
-		if (!(w->dirs & dirs) || w->outlives)
+		if (!(w->dirs & dirs))
 			continue;
 		uint64_t seq = w->seq;
 		/* Of one that is claimed *w may be gone. */
@@ -127,7 +127,7 @@ static int rely_on_all(struct pollwait *w, int n)
 {
 	for (int i = 0; i < n; i++) {
 		int r = 0;
-		w[i].linked = w[i].outlives = false;
+		w[i].linked = false;
 		w[i].pd = NULL;
 		if (w[i].fd < 0 && !w[i].alone)
 			continue;
@@ -234,6 +234,8 @@ int netpoll_waitany(struct pollwait *w, int n, const struct deadline *deadline)
 	struct m *mp = pin(gp);
 	int r = poll_bring_up();
 
+	for (int i = 0; i < n; i++)
+		w[i].moved = -1;
 	if (r == 0)
 		r = rely_on_all(w, n);
 	if (r == 0)
@@ -300,7 +302,7 @@ int netpoll_forget(int fd, int moved)
 	struct pollwait *next;
 	struct g *self;
 	struct m *mp;
-	int n;
+	int n = 0;
 
 	if (!pd)
 		return 0;
@@ -318,21 +320,21 @@ int netpoll_forget(int fd, int moved)
 		st_rel(&pd->events[dir], pd->events[dir] + 1);
 	for (struct pollwait *w = ld_rlx(&pd->first); w; w = next) {
 		struct g *gp = w->gp;
+		bool alone = w->alone;
 		next = w->next;
-		w->outlives = !w->alone;
-		if (!w->alone)
-			continue;
 		uint64_t seq = w->seq;
 		w->moved = moved;
 		unlink_wait(pd, w);
+		/* Who waits for others, too, hears of each, whatever ends the wait. */
+		n += !alone;
 		if (!wait_claim(gp, seq, WAIT_STALE))
 			continue;
+		n += alone;
 		gp->schedlink = list.head;
 		list.head = gp;
 		list.n++;
 	}
 	unlock(&pd->lock);
-	n = list.n;
 	injectglist(mp, &list);
 	outof(self);
 	return n;

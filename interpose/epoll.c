@@ -33,30 +33,24 @@ static long epoll_blocking(const struct epoll_call *c, const struct patience *p)
 
 static long epoll_for(struct epoll_call *c, const struct patience *p)
 {
-	struct pollwait w = { .fd = c->fd, .dirs = 1 << POLL_READ, .alone = true };
-	bool moved = false;
+	struct waits s __attribute__((cleanup(waits_done)));
 	long r;
 
+	waits_room(&s, 1);
+	*s.w = (struct pollwait){ .fd = c->fd, .dirs = 1 << POLL_READ, .alone = true };
 	do {
-		netpoll_tickets(&w, 1);
+		netpoll_tickets(s.w, 1);
 		r = epoll_look(c, p);
 		if (r != 0 || p->never)
 			break;
-		r = doze(&w, 1, p);
-		if (r == -ESTALE) {
-			if (moved)
-				standin_put(c->fd);
-			moved = w.moved >= 0;
-			w.fd = c->fd = w.moved;
-			r = moved ? 0 : -EBADF;
-		}
+		r = doze(s.w, 1, p);
+		c->fd = s.w->fd;
 	} while (r == 0);
+	/* As the kernel, once more. */
 	if (r == -ETIMEDOUT)
-		r = 0;
+		r = epoll_look(c, p);
 	else if (r < 0 && r != -EINTR && r != -EBADF && r != -EFAULT && r != -EINVAL)
 		r = epoll_blocking(c, p);
-	if (moved)
-		standin_put(c->fd);
 	return r;
 }
 

@@ -80,6 +80,15 @@ void unmasked(const sigset_t *set, const sigset_t *before)
 
 /* ---- sleeping ---- */
 
+/* It is one of its users now. */
+static void takes_standin(struct pollwait *w)
+{
+	if (w->standin)
+		standin_put(w->fd);
+	w->fd = w->moved;
+	w->standin = true;
+}
+
 long doze(struct pollwait *w, int n, const struct patience *p)
 {
 	struct thread *t = thread_self();
@@ -90,6 +99,11 @@ long doze(struct pollwait *w, int n, const struct patience *p)
 	r = interrupted(p) ? -EINTR : netpoll_waitany(w, n, p->forever ? NULL : &p->until);
 	st_rlx(&t->alert, false);
 	st_rlx(&t->interruptible, 0);
+	for (int i = 0; i < n; i++)
+		if (unlikely(w[i].moved >= 0) && (r == -ESTALE || !w[i].alone))
+			takes_standin(&w[i]);
+	if (r == -ESTALE)
+		r = w->alone && w->moved < 0 ? -EBADF : 0;
 	if (r == 0)
 		signals_pull();
 	if (r != -EINTR)
@@ -98,22 +112,45 @@ long doze(struct pollwait *w, int n, const struct patience *p)
 	return interrupted(p) ? -EINTR : 0;
 }
 
-struct pollwait *room_for(struct pollwait *few, size_t n)
+bool waits_room(struct waits *s, size_t n)
 {
-	struct pollwait *w = few;
-
+	s->n = 0;
+	s->w = s->few;
 	if (n > FEW) {
-		w = os_reserve(n * sizeof(*w));
-		if (os_failed(w))
-			w = NULL;
+		s->w = os_reserve(n * sizeof(*s->w));
+		if (os_failed(s->w))
+			s->w = NULL;
 	}
-	return w;
+	if (s->w)
+		s->n = (int)n;
+	return s->w != NULL;
 }
 
-void room_done(struct pollwait *w, const struct pollwait *few, size_t n)
+void waits_done(struct waits *s)
 {
-	if (w && w != few)
-		os_release(w, n * sizeof(*w));
+	for (int i = 0; i < s->n; i++)
+		if (unlikely(s->w[i].standin))
+			standin_put(s->w[i].fd);
+	if (s->n > FEW)
+		os_release(s->w, (size_t)s->n * sizeof(*s->w));
+}
+
+bool waits_closed(const struct waits *s)
+{
+	for (int i = 0; i < s->n; i++)
+		if (s->w[i].standin)
+			return true;
+	return false;
+}
+
+bool waits_due(const struct waits *s)
+{
+	for (int i = 0; i < s->n; i++) {
+		struct pollfd p = { .fd = s->w[i].fd, .events = s->w[i].events };
+		if (arch_syscall3(SYS_poll, (long)&p, 1, 0) == 1)
+			return true;
+	}
+	return false;
 }
 
 /* ---- poll ---- */
@@ -138,27 +175,28 @@ static void wait_for_pollfd(struct pollwait *w, const struct pollfd *fd)
 		dirs |= 1 << POLL_READ;
 	if (fd->events & WRITES)
 		dirs |= 1 << POLL_WRITE;
-	*w = (struct pollwait){ .fd = fd->fd, .dirs = dirs ? dirs : 1 << POLL_READ };
+	*w = (struct pollwait){ .fd = fd->fd,
+				.dirs = dirs ? dirs : 1 << POLL_READ,
+				.events = fd->events };
 }
 
 /* The fds have passed the kernel's eyes once. */
 static long sleep_poll(struct pollfd *fds, nfds_t n, const struct patience *p)
 {
-	struct pollwait few[FEW], *w = room_for(few, n);
+	struct waits s __attribute__((cleanup(waits_done)));
 	long r;
 
-	if (!w)
+	if (!waits_room(&s, n))
 		return -ENOMEM;
 	for (nfds_t i = 0; i < n; i++)
-		wait_for_pollfd(&w[i], &fds[i]);
+		wait_for_pollfd(&s.w[i], &fds[i]);
 	do {
-		netpoll_tickets(w, (int)n);
-		r = look_poll(fds, n, p);
+		netpoll_tickets(s.w, s.n);
+		r = waits_closed(&s) && !waits_due(&s) ? 0 : look_poll(fds, n, p);
 		if (r != 0)
 			break;
-		r = doze(w, (int)n, p);
+		r = doze(s.w, s.n, p);
 	} while (r == 0);
-	room_done(w, few, n);
 	return r;
 }
 
@@ -170,8 +208,9 @@ static long poll_for(struct pollfd *fds, nfds_t n, const struct patience *p)
 	if (r != 0 || p->never)
 		return r;
 	r = sleep_poll(fds, n, p);
+	/* As the kernel, once more. */
 	if (r == -ETIMEDOUT)
-		return 0;
+		return look_poll(fds, n, p);
 	if (r >= 0 || r == -EINTR)
 		return r;
 	if (!p->forever) {

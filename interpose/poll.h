@@ -31,12 +31,24 @@ long masked(const sigset_t *set, sigset_t *before);
 void unmasked(const sigset_t *set, const sigset_t *before);
 
 /* doze: sleeps for an event on any of them. 0: look again; -ETIMEDOUT; -EINTR, also if a handler
- * ran before the sleep, since the call began; -ESTALE; other: the poller refuses. A cancellation
+ * ran before the sleep, since the call began; other: the poller refuses. What was closed meanwhile
+ * has its stand-in for fd then (standin.c); -EBADF: the only one, and it has none. A cancellation
  * point. */
 long doze(struct pollwait *w, int n, const struct patience *p);
 
-/* room_for: for n waits: few, which has FEW, or mapped; NULL without memory. */
-struct pollwait *room_for(struct pollwait *few, size_t n);
-void room_done(struct pollwait *w, const struct pollwait *few, size_t n);
+/* The waits of a call. waits_room: for n; false without memory. waits_done: also when the thread is
+ * cancelled. */
+struct waits {
+	struct pollwait few[FEW], *w;
+	int n;
+};
+bool waits_room(struct waits *s, size_t n);
+void waits_done(struct waits *s);
+
+/* waits_due: of those of which one was closed, and each of which says in events what it is for: is
+ * any ready? The kernel's poll sleeps by the old file, and when that wakes it looks at the number:
+ * so who is woken for nothing must not look. waits_closed: was one? */
+bool waits_due(const struct waits *s);
+bool waits_closed(const struct waits *s);
 
 #endif

@@ -1,4 +1,6 @@
 /* select, as poll.c has it. The kernel overwrites the sets, so what was asked is kept. */
+#include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 
 #include "io.h"
@@ -67,6 +69,13 @@ static bool in_set(const struct sets *s, int k, int fd)
 	return s->theirs[k] && (s->asked[k][(size_t)fd / WORD_BITS] >> (size_t)fd % WORD_BITS & 1);
 }
 
+static short events_of(const struct sets *s, int fd)
+{
+	return (short)((in_set(s, 0, fd) ? POLLIN | POLLRDNORM | POLLRDBAND : 0) |
+		       (in_set(s, 1, fd) ? POLLOUT | POLLWRNORM | POLLWRBAND : 0) |
+		       (in_set(s, 2, fd) ? POLLPRI : 0));
+}
+
 /* Fills in w what is to be waited for, if w is not NULL. Returns how many. */
 static int waits_of(const struct sets *s, struct pollwait *w)
 {
@@ -81,32 +90,70 @@ static int waits_of(const struct sets *s, struct pollwait *w)
 		if (!dirs)
 			continue;
 		if (w)
-			w[n] = (struct pollwait){ .fd = fd, .dirs = dirs };
+			w[n] = (struct pollwait){ .fd = fd,
+						  .dirs = dirs,
+						  .events = events_of(s, fd) };
 		n++;
 	}
 	return n;
 }
 
-static long sleep_select(const struct sets *s, const struct patience *p)
+/* As look_select, when some were closed since the call began: these are ready, in all sets. */
+static long look_beside_closed(const struct sets *s, const struct patience *p)
 {
-	struct pollwait few[FEW], *w;
-	int n = waits_of(s, NULL);
+	struct sets open = *s, closed = *s;
+	long r, n = 0;
+
+	memset(closed.asked, 0, sizeof(closed.asked));
+	for (int fd = 0; fd < s->n; fd++) {
+		size_t at = (size_t)fd / WORD_BITS;
+		word bit = (word)1 << (size_t)fd % WORD_BITS;
+		if (arch_syscall3(SYS_fcntl, fd, F_GETFD, 0) != -EBADF)
+			continue;
+		for (int k = 0; k < SETS; k++) {
+			if (!in_set(s, k, fd))
+				continue;
+			open.asked[k][at] &= ~bit;
+			closed.asked[k][at] |= bit;
+			n++;
+		}
+	}
+	ask_again(&open);
+	r = look_select(&open, p);
+	for (int k = 0; k < SETS && r >= 0; k++)
+		for (size_t i = 0; i < s->words && s->theirs[k]; i++)
+			s->theirs[k][i] |= closed.asked[k][i];
+	return r < 0 ? r : r + n;
+}
+
+static long look_again(const struct sets *s, const struct patience *p)
+{
 	long r;
 
-	w = room_for(few, (size_t)n);
-	if (!w)
+	ask_again(s);
+	r = look_select(s, p);
+	while (r == -EBADF)
+		r = look_beside_closed(s, p);
+	return r;
+}
+
+static long sleep_select(const struct sets *s, const struct patience *p)
+{
+	struct waits waits __attribute__((cleanup(waits_done)));
+	long r;
+
+	if (!waits_room(&waits, (size_t)waits_of(s, NULL)))
 		return -ENOMEM;
-	waits_of(s, w);
+	waits_of(s, waits.w);
 	do {
-		netpoll_tickets(w, n);
-		ask_again(s);
-		r = look_select(s, p);
+		netpoll_tickets(waits.w, waits.n);
+		r = waits_closed(&waits) && !waits_due(&waits) ? 0 : look_again(s, p);
 		if (r != 0)
 			break;
-		r = doze(w, n, p);
+		r = doze(waits.w, waits.n, p);
 	} while (r == 0);
-	room_done(w, few, (size_t)n);
-	return r;
+	/* As the kernel, once more. */
+	return r == -ETIMEDOUT ? look_again(s, p) : r;
 }
 
 static long select_blocking(const struct sets *s, const struct patience *p)
@@ -138,12 +185,10 @@ static long select_for(struct sets *s, const struct patience *p)
 	if (r != 0)
 		return r;
 	r = sleep_select(s, p);
-	if (r == -ETIMEDOUT)
-		return 0;
 	if (r < 0) {
 		/* As they were: for the program, after a signal, or for the kernel. */
 		ask_again(s);
-		if (r != -EINTR && r != -EBADF)
+		if (r != -EINTR)
 			r = select_blocking(s, p);
 	}
 	return r;

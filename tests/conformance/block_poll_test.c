@@ -490,6 +490,101 @@ TEST(ppoll_and_pselect_wait_under_the_mask_they_are_given)
 	EXPECT_EQ(pthread_join(t, NULL), 0);
 }
 
+/* ---- closed meanwhile ---- */
+
+static int more[2];
+
+/* By the old file, and when that wakes it the number is looked at, which is none now. */
+static void *polls_two(void *arg)
+{
+	struct pollfd p[2] = { { .fd = ends[0], .events = POLLIN },
+			       { .fd = more[0], .events = POLLIN } };
+
+	tick(&entered);
+	EXPECT_EQ(poll(p, 2, arg ? 100 : -1), 1);
+	EXPECT_EQ(p[0].revents, POLLNVAL);
+	EXPECT_EQ(p[1].revents, 0);
+	tick(&returned);
+	return NULL;
+}
+
+static void *selects_two(void *arg)
+{
+	struct timeval t = { .tv_usec = 100000 };
+	int high = ends[0] > more[0] ? ends[0] : more[0];
+	fd_set r, e;
+
+	FD_ZERO(&r);
+	FD_ZERO(&e);
+	FD_SET(ends[0], &r);
+	FD_SET(ends[0], &e);
+	FD_SET(more[0], &r);
+	tick(&entered);
+	EXPECT_EQ(select(high + 1, &r, NULL, &e, arg ? &t : NULL), 2);
+	EXPECT(FD_ISSET(ends[0], &r));
+	EXPECT(FD_ISSET(ends[0], &e));
+	EXPECT(!FD_ISSET(more[0], &r));
+	tick(&returned);
+	return NULL;
+}
+
+/* Asleep in it, of which what it waits for is closed. */
+static pthread_t sleeps_on(void *(*fn)(void *), void *arg)
+{
+	pthread_t t;
+
+	EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	EXPECT_EQ(pipe(more), 0);
+	EXPECT_EQ(pthread_create(&t, NULL, fn, arg), 0);
+	await(&entered, 1);
+	settle();
+	EXPECT_EQ(close(ends[0]), 0);
+	settle();
+	return t;
+}
+
+static void hears_of_the_old_file(void *(*fn)(void *))
+{
+	pthread_t t = sleeps_on(fn, NULL);
+
+	EXPECT_EQ(returned.n, 0);
+	EXPECT_EQ(write(ends[1], "x", 1), 1);
+	EXPECT_EQ(pthread_join(t, NULL), 0);
+	/* That went with the call. */
+	EXPECT_EQ(send(ends[1], "x", 1, MSG_NOSIGNAL), -1);
+	EXPECT_EQ(errno, EPIPE);
+}
+
+TEST(a_poll_sleeps_on_by_the_file_of_a_descriptor_that_is_closed)
+{
+	hears_of_the_old_file(polls_two);
+}
+
+TEST(a_select_sleeps_on_by_the_file_of_a_descriptor_that_is_closed)
+{
+	hears_of_the_old_file(selects_two);
+}
+
+TEST(a_poll_looks_once_more_when_its_time_is_over)
+{
+	EXPECT_EQ(pthread_join(sleeps_on(polls_two, ends), NULL), 0);
+}
+
+TEST(a_select_looks_once_more_when_its_time_is_over)
+{
+	EXPECT_EQ(pthread_join(sleeps_on(selects_two, ends), NULL), 0);
+}
+
+TEST(a_poll_that_is_cancelled_lets_go_of_a_descriptor_that_was_closed)
+{
+	pthread_t t = sleeps_on(polls_two, NULL);
+
+	EXPECT_EQ(pthread_cancel(t), 0);
+	expect_cancelled(t);
+	EXPECT_EQ(send(ends[1], "x", 1, MSG_NOSIGNAL), -1);
+	EXPECT_EQ(errno, EPIPE);
+}
+
 /* ---- beside what is there but is not asked for ---- */
 
 static void *polls_for_what_does_not_come(void *arg)

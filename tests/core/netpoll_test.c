@@ -644,6 +644,34 @@ TEST(a_wait_for_any_returns_for_an_event_after_the_tickets)
 	EXPECT_EQ(netpoll_waitany(w, 2, &soon), -9);
 }
 
+static void waits_for_two(void *arg)
+{
+	struct pollwait *w = arg;
+
+	for (int i = 0; i < 2; i++)
+		w[i] = (struct pollwait){ .fd = many[i][0], .dirs = 1 << POLL_READ };
+	netpoll_tickets(w, 2);
+	EXPECT_EQ(netpoll_waitany(w, 2, NULL), -116);
+	group_done(&grp);
+}
+
+TEST(who_waits_for_several_hears_of_each_that_is_forgotten)
+{
+	static struct pollwait w[2];
+
+	start(1);
+	raw_pipe(many[0], RAW_NONBLOCK);
+	raw_pipe(many[1], RAW_NONBLOCK);
+	grp.left = 1;
+	until_waiting(go(waits_for_two, w));
+	EXPECT_EQ(netpoll_forget(many[0][0], 901), 1);
+	/* It has not run since, and is woken already. */
+	EXPECT_EQ(netpoll_forget(many[1][0], 902), 1);
+	group_wait(&grp);
+	EXPECT_EQ(w[0].moved, 901);
+	EXPECT_EQ(w[1].moved, 902);
+}
+
 /* ---- what cannot be polled ---- */
 TEST(a_file_that_is_always_ready_is_refused)
 {
