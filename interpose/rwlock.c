@@ -211,11 +211,25 @@ EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t *l)
 	return rdlock_other(l);
 }
 
-EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t *l)
+LAST_RESORT int wrlock_other(pthread_rwlock_t *l)
 {
 	if (!served())
 		return real_table.pthread_rwlock_wrlock(l);
 	return is_shared(l) ? shared(l, true, 0, NULL) : lock_it(l, true, EVER, 0, NULL);
+}
+
+EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t *l)
+{
+	pid_t id;
+
+	if (unlikely(!is_own(l)))
+		return wrlock_other(l);
+	id = id_self();
+	/* As in try_write. */
+	if (unlikely(!cas_acq(STATE(l), 0, WRITER)))
+		return wrlock_other(l);
+	st_rlx(OWNER(l), id);
+	return 0;
 }
 
 EXPORT int pthread_rwlock_tryrdlock(pthread_rwlock_t *l)
