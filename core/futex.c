@@ -268,6 +268,37 @@ int futex_wake(ATOMIC(uint32_t) *addr, int n, uint32_t bitset, int flags)
 	return woken;
 }
 
+bool futex_hand(ATOMIC(uint32_t) *addr, ATOMIC(int32_t) *token, int32_t value)
+{
+	struct bucket *b = bucket_of(addr);
+	struct glist list = { NULL, 0, NULL };
+	struct g *self = getg();
+	struct m *mp = enter(self);
+	bool handed = false;
+
+	lock(&b->lock);
+	/* Whoever is found here cannot leave before the lock is free, and keeps the object till
+	 * then; without one it might be gone as soon as the token is there:
+	 *
+	 *   waiter: its time is up, unlinked       we: set the token
+	 *           takes the token, unlocks,          look: nobody waits
+	 *           frees the object                   take the token back, out of what is no more
+	 */
+	if (waitq_first(b, (uintptr_t)addr)) {
+		/* Release: pairs with the acquire of who takes it. Before the wake: a kernel
+		 * thread looks for it as soon as it is woken. */
+		st_rel(token, value);
+		handed = wake_some_locked(b, (uintptr_t)addr, 1, (uint32_t)FUTEX_ANY, false,
+					  &list) > 0 ||
+			 !cas_rlx(token, value, 0);
+	}
+	unlock(&b->lock);
+	if (list.head)
+		ready_list(mp, self, &list, 0);
+	outof(self);
+	return handed;
+}
+
 int futex_requeue(ATOMIC(uint32_t) *addr, int nwake, ATOMIC(uint32_t) *addr2, int nmove, bool check,
 		  uint32_t value)
 {

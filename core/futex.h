@@ -38,6 +38,12 @@ int futex_wait(ATOMIC(uint32_t) *addr, uint32_t value, uint32_t bitset,
  * Returns  how many. Context: any but a handler. Blocks: nobody. */
 int futex_wake(ATOMIC(uint32_t) *addr, int n, uint32_t bitset, int flags);
 
+/* futex_hand: wakes the oldest waiter with *token set to value, for it or another to take, who sets
+ * it to 0. Nothing of the caller's is touched once it may be taken and nobody waits who would keep
+ * it: one that gives up waits for us first.
+ * Returns  false if there is none, and then *token is 0. Context: any but a handler. */
+bool futex_hand(ATOMIC(uint32_t) *addr, ATOMIC(int32_t) *token, int32_t value);
+
 /* futex_requeue: wakes up to nwake and moves up to nmove of the others to addr2, if *addr
  * is value (check == false: whatever it is).
  * Returns  how many were woken and moved, or -EAGAIN. */

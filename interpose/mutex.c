@@ -97,22 +97,18 @@ static int lock_slow(pthread_mutex_t *m, const struct deadline *deadline, bool w
 	}
 }
 
-static __attribute__((noinline)) int hand_over(pthread_mutex_t *m)
-{
-	/* Release: pairs with the acquire in take_granted. */
-	st_rel(OWNER(m), GRANTED);
-	if (futex_wake(WORD(m), 1, (uint32_t)FUTEX_ANY, 0) > 0)
-		return 0;
-	/* Nobody waits: unless one that came meanwhile took the token, we hold it still. */
-	if (cas_acq(OWNER(m), GRANTED, 0) && xchg_rel(WORD(m), FREE) > LOCKED)
-		futex_wake(WORD(m), 1, (uint32_t)FUTEX_ANY, 0);
-	return 0;
-}
-
 static __attribute__((noinline)) int wake_one(pthread_mutex_t *m)
 {
 	futex_wake(WORD(m), 1, (uint32_t)FUTEX_ANY, FUTEX_FENCED);
 	return 0;
+}
+
+static __attribute__((noinline)) int hand_over(pthread_mutex_t *m)
+{
+	if (futex_hand(WORD(m), OWNER(m), GRANTED))
+		return 0;
+	/* Nobody waited; it is ours still. */
+	return xchg_sc(WORD(m), FREE) > LOCKED ? wake_one(m) : 0;
 }
 
 static __attribute__((noinline)) int release_slow(pthread_mutex_t *m)

@@ -357,6 +357,53 @@ TEST(the_last_to_have_held_one_may_unmap_it)
 	}
 }
 
+/* It waits for longer than the millisecond from which on it is handed the mutex, and gives up as
+ * that happens. */
+struct late {
+	pthread_mutex_t m;
+	struct timespec until;
+	struct event coming;
+};
+
+static void *unmaps_what_came_late(void *arg)
+{
+	struct late *l = arg;
+
+	tick(&l->coming);
+	if (pthread_mutex_clocklock(&l->m, CLOCK_MONOTONIC, &l->until) == 0)
+		EXPECT_EQ(pthread_mutex_unlock(&l->m), 0);
+	else
+		EXPECT_EQ(pthread_mutex_lock(&l->m), 0);
+	EXPECT_EQ(munmap(l, PAGE), 0);
+	return NULL;
+}
+
+static void interrupts(int sig)
+{
+	(void)sig;
+}
+
+TEST(who_is_handed_one_as_its_time_is_up_may_unmap_it)
+{
+	handle_with(SIGUSR1, interrupts, SA_RESTART);
+	for (int i = 0; i < 400; i++) {
+		struct late *l = mapped(MAP_PRIVATE);
+		long at = now_us() + 2995 + i % 60;
+		pthread_t t;
+		l->until = in_ms(CLOCK_MONOTONIC, 3);
+		EXPECT_EQ(pthread_mutex_init(&l->m, NULL), 0);
+		EXPECT_EQ(pthread_mutex_lock(&l->m), 0);
+		EXPECT_EQ(pthread_create(&t, NULL, unmaps_what_came_late, l), 0);
+		await(&l->coming, 1);
+		usleep(1500);
+		EXPECT_EQ(pthread_kill(t, SIGUSR1), 0);
+		while (now_us() < at)
+			continue;
+		EXPECT_EQ(pthread_mutex_unlock(&l->m), 0);
+		EXPECT_EQ(pthread_join(t, NULL), 0);
+	}
+}
+
 /* ---- processes ---- */
 TEST(processes_and_their_threads_exclude_each_other)
 {

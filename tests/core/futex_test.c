@@ -174,6 +174,28 @@ TEST(an_interrupt_ends_a_wait_once)
 	EXPECT_EQ(wake(&word, FUTEX_ANY), 0);
 }
 
+TEST(a_token_is_handed_only_to_one_who_waits)
+{
+	static ATOMIC(int32_t) token;
+	struct waiting w[2] = { { 0 } };
+	struct g *gp;
+
+	start_with(1, without_preemption);
+	EXPECT(!futex_hand(&word, &token, 7));
+	gp = go_wait(&w[0], 0, ALL_BITS, 0);
+	/* It has given up, and has yet to leave the queue. */
+	EXPECT(gointerrupt(gp));
+	EXPECT(!futex_hand(&word, &token, 7));
+	EXPECT_EQ(token, 0);
+	EXPECT_EQ(noted(0), 0);
+	EXPECT_EQ(w[0].result, -EINTR_);
+	go_wait(&w[1], 1, ALL_BITS, 0);
+	EXPECT(futex_hand(&word, &token, 7));
+	EXPECT_EQ(token, 7);
+	group_wait(&grp);
+	EXPECT_EQ(w[1].result, 0);
+}
+
 /* ---- order ---- */
 
 /* Of several that one wake makes ready, each says so as it runs: on one P, in their order, unless
