@@ -86,7 +86,7 @@ int core_init(const struct core_config *config)
 	procs = procs_default(own.gomaxprocs, &complained);
 	r = -ENOMEM_;
 	m0 = malloc_m();
-	gp = m0 ? gnew() : NULL;
+	gp = !m0 ? NULL : own.was ? gagain(own.was) : gnew();
 	if (gp)
 		sysmonm = malloc_m();
 	if (!sysmonm)

@@ -51,6 +51,10 @@ struct core_config {
 	/* The caller's, as of a hosted G. */
 	void *host;
 
+	/* The G that it was in the process that forked, or NULL: what that left on its stack, if a
+	 * handler forked, knows it by its struct. */
+	struct g *was;
+
 	/* The bounds of the caller's stack, for sanitizers and reports; 0: not known. */
 	uintptr_t stacklo, stackhi;
 

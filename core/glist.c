@@ -29,6 +29,26 @@ void glist_forked(void)
 	slab = slabend = NULL;
 }
 
+static void list(struct g *gp)
+{
+	/* Release: whoever walks allg sees a whole G. */
+	do
+		gp->alllink = ld_rlx(&sched.allg);
+	while (!cas_rel(&sched.allg, gp->alllink, gp));
+}
+
+struct g *gagain(struct g *gp)
+{
+	uint64_t wait = ld_rlx(&gp->wait);
+	struct g fresh = { .head = { 0 } };
+
+	*gp = fresh;
+	/* So that no number comes twice. */
+	st_rlx(&gp->wait, wait);
+	list(gp);
+	return gp;
+}
+
 struct g *gnew(void)
 {
 	size_t size = (sizeof(struct g) + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1);
@@ -48,10 +68,7 @@ struct g *gnew(void)
 	slab += size;
 	st_rlx(&gp->sigmask, ~(uint64_t)0);
 	unlock(&sched.glock);
-	/* Release: whoever walks allg sees a whole G. */
-	do
-		gp->alllink = ld_rlx(&sched.allg);
-	while (!cas_rel(&sched.allg, gp->alllink, gp));
+	list(gp);
 	return gp;
 }
 

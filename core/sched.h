@@ -302,6 +302,7 @@ static inline void idle_begins(struct m *mp)
 /* ---- glist.c: G structs ---- */
 void glist_init(size_t tls);
 struct g *gnew(void);
+struct g *gagain(struct g *gp); /* new, of one of the process that forked */
 void gfput(struct m *mp, struct g *gp);
 
 /* gown: one of the core's own, dead, for gstart, that is on no free list and must end kept; NULL

@@ -134,6 +134,12 @@ static void handle(int sig, siginfo_t *info, ucontext_t *uc, bool call)
 	accept_leaves(t);
 	fd_letgo(t);
 	run_handler(sig, info, uc);
+	/* The child of a fork that it made goes on where the thread was, in a call of ours perhaps.
+	 */
+	if (unlikely(!thread_self()) && !heddle_start()) {
+		memcpy(&uc->uc_sigmask, &before, sizeof(before));
+		return;
+	}
 	st_rlx(&t->handled, ld_rlx(&t->handled) + 1);
 	if (!(flags & SA_RESTART))
 		st_rlx(&t->stopped, ld_rlx(&t->stopped) + 1);

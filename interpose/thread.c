@@ -119,6 +119,12 @@ void thread_forked(void)
 	if (!alternate.ss_sp)
 		alternate.ss_flags = SS_DISABLE;
 	real_table.sigaltstack(&alternate, NULL);
+	/* What was pending was the parent's. */
+	st_rlx(&first->signals, 0);
+	st_rlx(&first->lent, 0);
+	memset((void *)first->queued, 0, sizeof(first->queued));
+	st_rlx(&first->fed, 0);
+	st_rlx(&first->feeders, 0);
 	st_rlx(&nalive, 1);
 	st_rlx(&toreap, NULL);
 	/* Somebody may have been about to take one. */

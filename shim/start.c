@@ -268,6 +268,7 @@ bool heddle_start(void)
 	tls_init();
 	process_init();
 	c.host = thread_main_init();
+	c.was = thread_first()->gp;
 	dl_iterate_phdr(deny_text, NULL);
 	policies_wanted(&c);
 	/* Before a handler can find the core. */

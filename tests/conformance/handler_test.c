@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/msg.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 static int ends[2];
 static _Atomic int goes_on;
@@ -403,4 +404,165 @@ TEST(a_handler_that_exits_may_come_in_the_last_steps_of_a_thread)
 		EXPECT_EQ(pthread_join(t, &result), 0);
 		EXPECT(result == (void *)1 || result == (void *)2);
 	}
+}
+
+/* ---- a fork in a handler, after which the child goes on ---- */
+
+static volatile sig_atomic_t in_child;
+static _Atomic pid_t forked;
+
+static void forks_in_it(int sig)
+{
+	pid_t pid = fork();
+
+	(void)sig;
+	if (pid == 0)
+		in_child = 1;
+	else
+		forked = pid;
+	tick(&handled);
+}
+
+static bool computes(void)
+{
+	while (handled.n == 0)
+		continue;
+	return true;
+}
+
+static bool naps(void)
+{
+	struct timespec time = { 100, 0 };
+
+	return nanosleep(&time, NULL) == -1 && errno == EINTR;
+}
+
+static bool reads(void)
+{
+	char c;
+
+	return read(ends[0], &c, 1) == -1 && errno == EINTR;
+}
+
+static bool waits_for_a_post(void)
+{
+	static sem_t sem;
+
+	return sem_wait(&sem) == -1 && errno == EINTR;
+}
+
+/* Announced. */
+static bool waits_for_a_message(void)
+{
+	struct msgbuf got;
+	int id = msgget(IPC_PRIVATE, 0600);
+	bool ended = msgrcv(id, &got, sizeof(got.mtext), 0, 0) == -1 && errno == EINTR;
+
+	return !in_child ? ended && msgctl(id, IPC_RMID, NULL) == 0 : ended;
+}
+
+static bool waits_on_a_condition(void)
+{
+	static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+	static pthread_cond_t c = PTHREAD_COND_INITIALIZER;
+	int r;
+
+	pthread_mutex_lock(&m);
+	do {
+		struct timespec until = in_ms(CLOCK_REALTIME, 50);
+		r = pthread_cond_timedwait(&c, &m, &until);
+	} while (handled.n == 0);
+	return (r == 0 || r == ETIMEDOUT) && pthread_mutex_unlock(&m) == 0;
+}
+
+static bool (*const interrupted[])(void) = {
+	computes, naps, reads, waits_for_a_post, waits_for_a_message, waits_on_a_condition
+};
+
+static void *returns_its(void *arg)
+{
+	return arg;
+}
+
+static void *goes_on_in_both(void *arg)
+{
+	bool (*wait)(void) = *(bool (*const *)(void))arg;
+	sigset_t mask;
+	bool right;
+
+	tick(&entered);
+	right = wait();
+	right &= pthread_sigmask(SIG_BLOCK, NULL, &mask) == 0 && !sigismember(&mask, SIGUSR1);
+	if (in_child) {
+		pthread_t t;
+		void *result = NULL;
+		right &= pthread_create(&t, NULL, returns_its, arg) == 0 &&
+			 pthread_join(t, &result) == 0 && result == arg;
+		_exit(!right);
+	}
+	EXPECT(right);
+	return NULL;
+}
+
+TEST(the_child_of_a_fork_in_a_handler_goes_on_where_the_thread_was)
+{
+	EXPECT_EQ(pipe(ends), 0);
+	handle_with(SIGUSR1, forks_in_it, 0);
+	for (size_t i = 0; i < sizeof(interrupted) / sizeof(*interrupted); i++) {
+		pthread_t t;
+		int status, before = entered.n;
+		handled.n = 0;
+		EXPECT_EQ(pthread_create(&t, NULL, goes_on_in_both, (void *)&interrupted[i]), 0);
+		await(&entered, before + 1);
+		if (interrupted[i] != computes)
+			settle();
+		EXPECT_EQ(pthread_kill(t, SIGUSR1), 0);
+		await(&handled, 1);
+		EXPECT_EQ(pthread_join(t, NULL), 0);
+		EXPECT_EQ(waitpid(forked, &status, 0), forked);
+		EXPECT_EQ(status, 0);
+	}
+}
+
+/* What was sent to the thread and is blocked stays the parent's. */
+static void *forks_with_one_pending(void *arg)
+{
+	sigset_t usr1;
+	int status;
+	pid_t pid;
+
+	sigemptyset(&usr1);
+	sigaddset(&usr1, SIGUSR1);
+	EXPECT_EQ(pthread_sigmask(SIG_BLOCK, &usr1, NULL), 0);
+	EXPECT_EQ(pthread_kill(pthread_self(), SIGUSR1), 0);
+	pid = fork();
+	if (pid == 0) {
+		pthread_t t;
+		void *result = NULL;
+		if (pthread_create(&t, NULL, returns_its, arg) != 0 ||
+		    pthread_join(t, &result) != 0)
+			_exit(2);
+		pthread_sigmask(SIG_UNBLOCK, &usr1, NULL);
+		_exit(handled.n);
+	}
+	EXPECT_EQ(waitpid(pid, &status, 0), pid);
+	EXPECT_EQ(status, 0);
+	pthread_sigmask(SIG_UNBLOCK, &usr1, NULL);
+	EXPECT_EQ(handled.n, 1);
+	return NULL;
+}
+
+static void counts_it(int sig)
+{
+	(void)sig;
+	handled.n++;
+}
+
+TEST(a_child_has_nothing_pending)
+{
+	pthread_t t;
+
+	handle_with(SIGUSR1, counts_it, 0);
+	EXPECT_EQ(pthread_create(&t, NULL, forks_with_one_pending, NULL), 0);
+	EXPECT_EQ(pthread_join(t, NULL), 0);
 }
