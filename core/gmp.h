@@ -224,6 +224,8 @@ struct p {
 	ATOMIC(uint32_t) schedtick; /* slices begun; written by the owner */
 	ATOMIC(uint32_t) urgent; /* Gs at the head of the global queue that this P owes a slice */
 	uint64_t timerseen; /* arch_cycles() at the last look at the timers */
+	uint64_t pollseen; /* arch_cycles() when it last looked at the poller for one that yields */
+	bool pollowed; /* it is to do so at its next choice */
 
 	/* The local queue: HACKING.md, "The local queue". */
 	ATOMIC(uint32_t) runqhead __attribute__((aligned(CACHE_LINE)));

@@ -7,6 +7,7 @@
  * still on a cpu. */
 #include "core.h"
 #include "policies/turns.h"
+#include "poller.h"
 #include "san.h"
 #include "sched.h"
 #include "trace.h"
@@ -376,6 +377,30 @@ void goready(struct g *gp)
 	outof(self);
 }
 
+/* Nobody is runnable, and who yields waits perhaps for one who waits for a descriptor: the next
+ * look would be sysmon's, once in a ms. */
+static bool poll_owed(struct p *pp)
+{
+	if (!netpoll_anywaiters() || ld_rlx(&sched.lastpoll) == 0 ||
+	    arch_cycles() - pp->pollseen <= ARCH_CYCLES_20US)
+		return false;
+	pp->pollseen = arch_cycles();
+	return true;
+}
+
+/* Its choice is made by g0, after that look. True if another ran here meanwhile. */
+static bool gosched_polled(struct m *mp, struct p *pp, struct g *gp)
+{
+	uint32_t tick = ld_rlx(&pp->schedtick);
+	bool alone;
+
+	pp->pollowed = true;
+	leave(mp, gp, POST_PREEMPT, NULL, NULL);
+	alone = ld_rlx(&ld_rlx(&gp->m)->p) == pp && ld_rlx(&pp->schedtick) == tick + 1;
+	unpin(gp);
+	return !alone;
+}
+
 bool gosched(void)
 {
 	struct g *gp = getg(), *next, *rest;
@@ -398,6 +423,8 @@ bool gosched(void)
 		next = globrunqgetbatch_locked(pp, choose_batch(), &rest, &n);
 		if (!next) {
 			unlock(&sched.lock);
+			if (unlikely(poll_owed(pp)))
+				return gosched_polled(mp, pp, gp);
 			unpin(gp);
 			return false;
 		}

@@ -330,6 +330,12 @@ top:
 		st_rlx(&sched.verifydue, 0);
 		netpoll_verify(VERIFY_AT_ONCE);
 	}
+	if (unlikely(pp->pollowed)) {
+		struct glist list = netpoll(0);
+		pp->pollowed = false;
+		count_by(pp, pollready, (uint64_t)list.n);
+		injectglist(mp, &list);
+	}
 	/* 3; first of all what sysmon stopped a slice for */
 	if (ld_rlx(&pp->urgent) != 0) {
 		add_rlx(&pp->urgent, (uint32_t)-1);
