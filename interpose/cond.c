@@ -90,7 +90,9 @@ static int private_wait(pthread_cond_t *c, pthread_mutex_t *m, const struct dead
 	if (r != 0)
 		return r;
 	cancel_begin();
-	r = queue_wait(COUNT(c), deadline, letgo, &l, mutex_word(m), &chained);
+	/* Whoever holds it still is not to wait for it. */
+	r = queue_wait(COUNT(c), deadline, letgo, &l, mutex_nested(m) ? NULL : mutex_word(m),
+		       &chained);
 	if (t)
 		st_rlx(&t->interruptible, 0);
 	back = mutex_getback(m, l.depth, chained);

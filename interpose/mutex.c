@@ -401,6 +401,13 @@ int mutex_may_wait(pthread_mutex_t *m)
 	return is_mine(m, is_special(m) ? tid_self() : id_self()) ? 0 : EPERM;
 }
 
+/* Relaxed: nobody but the caller lets go of it, and others only say that they wait. */
+static void say_contended(ATOMIC(uint32_t) *word)
+{
+	if (ld_rlx(word) == LOCKED)
+		cas_rlx(word, LOCKED, CONTENDED);
+}
+
 bool mutex_keeps(ATOMIC(uint32_t) *word)
 {
 	pthread_mutex_t *m = (pthread_mutex_t *)((char *)word -
@@ -408,10 +415,13 @@ bool mutex_keeps(ATOMIC(uint32_t) *word)
 
 	if (ld_rlx(OWNER(m)) != id_self())
 		return false;
-	/* Relaxed: nobody but the caller lets go of it, and others only say that they wait. */
-	if (ld_rlx(word) == LOCKED)
-		cas_rlx(word, LOCKED, CONTENDED);
+	say_contended(word);
 	return true;
+}
+
+bool mutex_nested(const pthread_mutex_t *m)
+{
+	return (m->__data.__kind & KIND) == PTHREAD_MUTEX_RECURSIVE_NP && m->__data.__count > 1;
 }
 
 ATOMIC(uint32_t) *mutex_letgo(pthread_mutex_t *m, uint32_t *depth)
@@ -423,6 +433,10 @@ ATOMIC(uint32_t) *mutex_letgo(pthread_mutex_t *m, uint32_t *depth)
 		return NULL;
 	}
 	*depth = m->__data.__count;
+	if (unlikely(mutex_nested(m))) {
+		m->__data.__count--;
+		return NULL;
+	}
 	m->__data.__count = 0;
 	st_rlx(OWNER(m), 0);
 	if (ld_rlx(WORD(m)) == STARVING) {
@@ -440,6 +454,12 @@ int mutex_getback(pthread_mutex_t *m, uint32_t depth, bool chained)
 		if (r == 0 || r == EOWNERDEAD)
 			m->__data.__nusers--;
 		return r;
+	}
+	if (unlikely(depth > 1)) {
+		m->__data.__count = depth;
+		if (chained)
+			say_contended(WORD(m));
+		return 0;
 	}
 	if (!cas_acq(WORD(m), FREE, chained ? CONTENDED : LOCKED))
 		lock_slow(m, NULL, chained);

@@ -24,7 +24,11 @@ ATOMIC(uint32_t) *mutex_word(pthread_mutex_t *m);
 /* mutex_may_wait: EPERM if m keeps an owner and the caller is not it, else 0. */
 int mutex_may_wait(pthread_mutex_t *m);
 
-/* mutex_letgo: unlocks m, however deep, without waking anybody.
+/* mutex_nested: has the caller, who holds m, locked it more than once? A wait lets go of one, as
+ * glibc's does, and nobody else gets it meanwhile. */
+bool mutex_nested(const pthread_mutex_t *m);
+
+/* mutex_letgo: unlocks m, without waking anybody.
  * Returns  the word on which one waiter must be woken, or NULL. Calls nothing of the core. */
 ATOMIC(uint32_t) *mutex_letgo(pthread_mutex_t *m, uint32_t *depth);
 

@@ -511,3 +511,50 @@ TEST(a_gate_of_broadcasts_never_stands_still)
 	join(t, 8);
 	EXPECT(gate.rounds > 8);
 }
+
+/* ---- a mutex that was locked more than once ---- */
+
+static pthread_mutex_t nested = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+static pthread_cond_t nested_cond = PTHREAD_COND_INITIALIZER;
+static struct event waiting, through;
+
+static void *waits_to_a_depth(void *arg)
+{
+	long depth = (long)arg;
+
+	for (long i = 0; i < depth; i++)
+		EXPECT_EQ(pthread_mutex_lock(&nested), 0);
+	tick(&waiting);
+	EXPECT_EQ(pthread_cond_wait(&nested_cond, &nested), 0);
+	for (long i = 0; i < depth; i++)
+		EXPECT_EQ(pthread_mutex_unlock(&nested), 0);
+	EXPECT_EQ(pthread_mutex_unlock(&nested), EPERM);
+	tick(&through);
+	return NULL;
+}
+
+/* One that locked it twice, behind two that did so once. */
+static void wakes_all_of(int n)
+{
+	pthread_t t[3];
+
+	waiting.n = through.n = 0;
+	for (long i = 0; i < n; i++) {
+		start(&t[i], 1, waits_to_a_depth, (void *)(i == n - 1 ? 2l : 1l));
+		await(&waiting, (int)i + 1);
+		settle();
+	}
+	/* The last keeps it, and nobody else gets it meanwhile. */
+	EXPECT_EQ(pthread_mutex_trylock(&nested), EBUSY);
+	EXPECT_EQ(pthread_cond_broadcast(&nested_cond), 0);
+	await(&through, n);
+	join(t, n);
+	EXPECT_EQ(pthread_mutex_trylock(&nested), 0);
+	EXPECT_EQ(pthread_mutex_unlock(&nested), 0);
+}
+
+TEST(a_wait_lets_go_of_a_recursive_mutex_once)
+{
+	wakes_all_of(1);
+	wakes_all_of(3);
+}
