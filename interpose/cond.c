@@ -89,7 +89,9 @@ static int private_wait(pthread_cond_t *c, pthread_mutex_t *m, const struct dead
 
 	if (r != 0)
 		return r;
-	cancel_begin();
+	/* Of a time before the epoch glibc knows without waiting. */
+	if (likely(!deadline || deadline->at != 0))
+		cancel_begin();
 	/* Whoever holds it still is not to wait for it. */
 	r = queue_wait(COUNT(c), deadline, letgo, &l, mutex_nested(m) ? NULL : mutex_word(m),
 		       &chained);

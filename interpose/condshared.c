@@ -35,12 +35,18 @@ static int real_wait(pthread_cond_t *c, pthread_mutex_t *m, clockid_t clock,
 		     : real_table.pthread_cond_wait(c, m);
 }
 
+/* A time before the epoch, of which glibc knows without waiting. */
+static bool ends_at_once(const struct timespec *until)
+{
+	return until && until->tv_sec < 0;
+}
+
 static int announced_wait(pthread_cond_t *c, pthread_mutex_t *m, clockid_t clock,
 			  const struct timespec *until)
 {
 	int r;
 
-	if (!thread_self())
+	if (!thread_self() || ends_at_once(until))
 		return real_wait(c, m, clock, until);
 	cancel_enter(c);
 	r = real_wait(c, m, clock, until);
@@ -66,14 +72,18 @@ int cond_shared_wait(pthread_cond_t *c, pthread_mutex_t *m, clockid_t clock,
 		     const struct timespec *until)
 {
 	ATOMIC(uint32_t) *wake;
-	int r;
+	struct deadline d;
+	int r = until ? deadline_of(&d, clock, until) : 0;
 
-	cancel_point();
-	if (!mutex_word(m))
-		return announced_wait(c, m, clock, until);
-	r = mutex_may_wait(m);
+	/* In this order, as glibc. */
+	if (r == 0)
+		r = mutex_may_wait(m);
 	if (r != 0)
 		return r;
+	if (!ends_at_once(until))
+		cancel_point();
+	if (!mutex_word(m))
+		return announced_wait(c, m, clock, until);
 	struct swapped s __attribute__((cleanup(swap_back))) = { standin_of(c), m, 0 };
 	add_sc(&s.standin->waiters, 1);
 	real_table.pthread_mutex_lock(&s.standin->m);

@@ -103,14 +103,14 @@ EXPORT int sem_clockwait(sem_t *sem, clockid_t clock, const struct timespec *unt
 
 	if (!served())
 		return real_table.sem_clockwait(sem, clock, until);
-	if (s->shared)
-		return shared_wait(sem, clock, until);
 	/* Before the look, as glibc has it: a time or clock that is none is an error always. */
 	r = deadline_of(&d, clock, until);
 	if (r != 0) {
 		errno = r;
 		return -1;
 	}
+	if (s->shared)
+		return shared_wait(sem, clock, until);
 	cancel_point();
 	return try_take(s, 0) ? 0 : take_slow(s, &d);
 }

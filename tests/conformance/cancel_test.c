@@ -467,3 +467,42 @@ TEST(a_destructor_is_cancelled_after_a_return)
 	EXPECT_EQ(cleaned, 2);
 	EXPECT_EQ(pthread_key_delete(key), 0);
 }
+
+/* ---- what is looked at before ---- */
+
+/* Cancelled before it calls: what its arguments are comes first. */
+static void *waits_wrongly(void *arg)
+{
+	static const struct timespec none_such = { .tv_nsec = 1000000000 }, past = { .tv_sec = -1 };
+	enum { NO_CLOCK = 77 };
+	pthread_mutex_t checks = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+	pthread_mutex_t plain = PTHREAD_MUTEX_INITIALIZER;
+	pthread_condattr_t ca;
+	pthread_cond_t c;
+	sem_t s;
+	int shared = arg != NULL;
+
+	EXPECT_EQ(sem_init(&s, shared, 1), 0);
+	pthread_condattr_init(&ca);
+	pthread_condattr_setpshared(&ca, shared);
+	EXPECT_EQ(pthread_cond_init(&c, &ca), 0);
+	EXPECT_EQ(pthread_mutex_lock(&plain), 0);
+	EXPECT_EQ(pthread_cancel(pthread_self()), 0);
+	FAILS(sem_timedwait(&s, &none_such), EINVAL);
+	FAILS(sem_clockwait(&s, NO_CLOCK, &past), EINVAL);
+	EXPECT_EQ(pthread_cond_timedwait(&c, &plain, &none_such), EINVAL);
+	EXPECT_EQ(pthread_cond_clockwait(&c, &plain, NO_CLOCK, &past), EINVAL);
+	EXPECT_EQ(pthread_cond_timedwait(&c, &plain, &past), ETIMEDOUT);
+	EXPECT_EQ(pthread_cond_wait(&c, &checks), EPERM);
+	cleaned++;
+	pthread_testcancel();
+	return NULL;
+}
+
+TEST(a_wait_with_wrong_arguments_is_refused_rather_than_cancelled)
+{
+	cleaned = 0;
+	EXPECT_EQ(on_thread(waits_wrongly, NULL), (long)PTHREAD_CANCELED);
+	EXPECT_EQ(on_thread(waits_wrongly, &cleaned), (long)PTHREAD_CANCELED);
+	EXPECT_EQ(cleaned, 2);
+}
