@@ -153,6 +153,11 @@ bool core_canspin(int i)
 	       runqempty(pp);
 }
 
+bool core_othersrun(void)
+{
+	return ld_rlx(&sched.gomaxprocs) > ld_rlx(&sched.npidle) + 1;
+}
+
 void core_dospin(void)
 {
 	enum { PAUSES = 30 };

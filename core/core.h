@@ -73,6 +73,11 @@ struct core_config {
 	 * sysmon: is it to be called out? It may look, not call. */
 	bool (*pursues)(const struct g *gp, uintptr_t pc);
 
+	/* sigleft: a call of gp's had the kernel send it sig, which it blocks, and its kernel
+	 * thread is about to let it in for another. It is the embedder's now. It may look, and
+	 * core_sigmark, not call. */
+	void (*sigleft)(struct g *gp, int sig);
+
 	/* signalled: after core_sigdefer, on a kernel thread of the core's; it may wake Gs, and
 	 * must not block. */
 	void (*signalled)(void);
@@ -271,8 +276,11 @@ void core_keys(void);
  * the world for the while. Context: a G. */
 void ggather(void);
 
-/* core_cansync spin: as Go's canSpin: is it worth PAUSEing for a lock, the i-th time? */
+/* core_canspin: as Go's canSpin: is it worth PAUSEing for a lock, the i-th time? */
 bool core_canspin(int i);
 void core_dospin(void);
+
+/* core_othersrun: do Ms other than the caller's run Gs? As seen a moment ago. */
+bool core_othersrun(void);
 
 #endif

@@ -153,6 +153,7 @@ struct m {
 	struct g g0;
 	ATOMIC(struct g *) curg; /* written by this M */
 	ATOMIC(struct p *) p; /* written by this M, or by who holds the GCLAIM of curg */
+	struct g *lastg; /* on g0: what ran before; NULL if that has ended */
 	uintptr_t fs; /* the FS base that is loaded */
 	ATOMIC(uint64_t) sigmask; /* the mask that the kernel has; written by this M */
 	ATOMIC(bool) shutting; /* it is in idle_shut */

@@ -306,6 +306,42 @@ bool sigdue(const void *uc)
 	return config->sigdue && config->sigdue(uc);
 }
 
+/* What the kernel sends to the thread that made a call it keeps for the kernel thread, if that
+ * blocks it; and that is about to let it in, for another G. What somebody sent to the process goes
+ * back. */
+void sigs_left(struct g *gp, uint64_t set)
+{
+	static const int64_t now[2];
+	struct {
+		int32_t signo, error, code, pad, pid;
+		char rest[108];
+	} info;
+	uint64_t pending = 0, one;
+
+	arch_syscall3(__NR_rt_sigpending, (long)&pending, sizeof(pending), 0);
+	for (set &= pending; set != 0; set &= set - 1) {
+		long pid, sig = __builtin_ctzll(set) + 1;
+		one = set & -set;
+		if (arch_syscall4(__NR_rt_sigtimedwait, (long)&one, (long)&info, (long)now,
+				  sizeof(one)) != sig)
+			continue;
+		pid = arch_syscall3(__NR_getpid, 0, 0, 0);
+		if (info.pid != pid)
+			arch_syscall3(__NR_rt_sigqueueinfo, pid, sig, (long)&info);
+		else if (gp && config->sigleft)
+			config->sigleft(gp, (int)sig);
+	}
+}
+
+void core_sigleft(void)
+{
+	struct g *gp = getg();
+	uint64_t blocked = ld_rlx(&gp->sigmask) & SIGS_OF_CALLS;
+
+	if (blocked != 0)
+		sigs_left(gp, blocked);
+}
+
 bool pursues(const struct g *gp, uintptr_t pc)
 {
 	return config->pursues && config->pursues(gp, pc);

@@ -225,6 +225,7 @@ static void handler(int sig, void *info, void *uc)
 	mp->post.kind = POST_PREEMPT;
 	mp->post.g = gp;
 	st_rlx(&mp->curg, NULL);
+	mp->lastg = gp;
 	arch_sigredirect(uc, &mp->g0.sched);
 	/* The FS base is not in the frame. No call may follow: this is the G's. */
 	mp->fs = mp->g0.fsbase;

@@ -8,6 +8,7 @@
 #include "core.h"
 #include "policies/turns.h"
 #include "poller.h"
+#include "preempt.h"
 #include "san.h"
 #include "sched.h"
 #include "trace.h"
@@ -17,6 +18,23 @@ struct sched sched = {
 	.stoplock = MUTEX_INIT(RANK_STOP),
 	.glock = MUTEX_INIT(RANK_GLIST),
 };
+
+static __attribute__((noinline)) void switch_mask(struct m *mp, struct g *from, const struct g *to)
+{
+	uint64_t has = ld_rlx(&mp->sigmask), its = ld_rlx(&to->sigmask), mask = its;
+
+	if ((has & ~its & SIGS_OF_CALLS) != 0)
+		sigs_left(from == &mp->g0 ? mp->lastg : from, has & ~its & SIGS_OF_CALLS);
+	/* On the way back into a signal frame there is no room for a handler of the program's:
+	 * all signals stay out until the frame brings its mask. */
+	if (to->frame)
+		mask = ~(uint64_t)0;
+	if (mask == has)
+		return;
+	os_sigmask(mask);
+	/* Release: pairs with the acquire in idle_lets_in. */
+	st_rel(&mp->sigmask, mask);
+}
 
 /* Makes to the running G of mp. The caller is on from's stack and stays there until
  * arch_switch; a handler that comes in between finds GPINNED and keeps off. */
@@ -30,14 +48,8 @@ static void switch_to(struct m *mp, struct g *from, struct g *to)
 	 * ordered by the queue. */
 	st_rlx(&to->status, GPINNED);
 	count(mp->p, switches);
-	/* On the way back into a signal frame there is no room for a handler of the program's:
-	 * all signals stay out until the frame brings its mask. */
-	uint64_t mask = to->frame ? ~(uint64_t)0 : ld_rlx(&to->sigmask);
-	if (unlikely(mask != ld_rlx(&mp->sigmask))) {
-		os_sigmask(mask);
-		/* Release: pairs with the acquire in idle_lets_in. */
-		st_rel(&mp->sigmask, mask);
-	}
+	if (unlikely(to->frame || ld_rlx(&to->sigmask) != ld_rlx(&mp->sigmask)))
+		switch_mask(mp, from, to);
 	if (fs != mp->fs) {
 		mp->fs = fs;
 		arch_setfs(fs);
@@ -51,6 +63,7 @@ static void switch_to(struct m *mp, struct g *from, struct g *to)
 static void switch_to_g0(struct m *mp, struct g *from)
 {
 	st_rlx(&mp->curg, NULL);
+	mp->lastg = from;
 	if (mp->g0.fsbase != mp->fs) {
 		mp->fs = mp->g0.fsbase;
 		arch_setfs(mp->fs);

@@ -11,6 +11,7 @@
 #include "fd.h"
 #include "futex.h"
 #include "netpoll.h"
+#include "preempt.h"
 #include "syscall.h"
 #include "thread.h"
 
@@ -90,6 +91,14 @@ static inline void io_end(struct io *io)
 		io_end_slow(io);
 }
 
+/* io_raised: this end of a call may have come with a signal for who made it. On the kernel thread
+ * that made it. */
+static inline void io_raised(long r)
+{
+	if (unlikely(r == -EPIPE || r == -EFBIG))
+		core_sigleft();
+}
+
 /* io_announced: the plain call, which may block its kernel thread. */
 static inline long io_announced(struct io *io, attempt *call)
 {
@@ -98,6 +107,7 @@ static inline long io_announced(struct io *io, attempt *call)
 
 	cancel_blocks(t);
 	r = call(io);
+	io_raised(r);
 	if (unlikely(cancel_unblocks(t)))
 		fd_surprised(io->fd);
 	return r;
@@ -143,6 +153,7 @@ static inline __attribute__((always_inline)) long io_do(struct io *io, attempt *
 			if (r != 0)
 				return r < 0 ? r : io_announced(io, call);
 		} else if (!io_refused(io, r)) {
+			io_raised(r);
 			return r;
 		}
 	}

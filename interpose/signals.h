@@ -87,6 +87,10 @@ void signals_deafen(struct thread *t);
 void signals_hear(struct thread *t, uint64_t mask);
 void signals_end(struct thread *t);
 
+/* signal_left: sig, which a call of gp's raised and gp blocks, is pending for it. Context: any. */
+struct g;
+void signal_left(struct g *gp, int sig);
+
 /* signals_adopt: what was pending for the kernel thread of the program's first thread. */
 void signals_adopt(struct thread *t);
 

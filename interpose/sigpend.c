@@ -149,6 +149,17 @@ void signal_thread(struct thread *t, int sig)
 	signal_push(t, sig);
 }
 
+void signal_left(struct g *gp, int sig)
+{
+	struct thread *t = ghost_of(gp);
+
+	if (!t)
+		return;
+	add_pending(t, sig);
+	/* It may let it in by now, elsewhere. */
+	core_sigmark(gp);
+}
+
 bool signal_lend(struct thread *t, int sig, const siginfo_t *info)
 {
 	uint64_t bit = signal_bit(sig);

@@ -240,6 +240,7 @@ bool heddle_start(void)
 		.name = thread_called,
 		.signalled = signals_wake,
 		.sigdue = thread_due,
+		.sigleft = signal_left,
 		.pursues = cancel_pursues,
 		.divert = cancel_act,
 		/* A signal may wake one; deadlock.c looks closer, if it was asked. */

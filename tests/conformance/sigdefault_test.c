@@ -413,3 +413,58 @@ TEST(a_thread_is_sent_a_signal_by_its_tid)
 	}
 	FAILS(tgkill(getpid(), 1 << 29, SIGUSR1), ESRCH);
 }
+
+/* ---- what a call of one's own raises ---- */
+
+static long writes_it(int fd)
+{
+	return write(fd, "x", 1);
+}
+
+static long sends_it(int fd)
+{
+	return send(fd, "x", 1, 0);
+}
+
+/* By no call that others see. */
+static long prints_it(int fd)
+{
+	return dprintf(fd, "x");
+}
+
+static long (*const asks[])(int) = { writes_it, sends_it, prints_it };
+
+static void *writes_to_nobody(void *arg)
+{
+	long (*ask)(int) = *(long (*const *)(int))arg;
+	struct timespec now = { 0, 0 };
+	sigset_t all, pending;
+	int ends[2];
+
+	sigfillset(&all);
+	EXPECT_EQ(pthread_sigmask(SIG_SETMASK, &all, NULL), 0);
+	EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	EXPECT_EQ(close(ends[0]), 0);
+	FAILS(ask(ends[1]), EPIPE);
+	tick(&entered);
+	/* Those who let it in run where it was. */
+	await(&goes_on, 1);
+	EXPECT_EQ(sigpending(&pending), 0);
+	EXPECT(ask == prints_it || sigismember(&pending, SIGPIPE));
+	EXPECT(sigtimedwait(&all, NULL, &now) == SIGPIPE || ask == prints_it);
+	FAILS(sigtimedwait(&all, NULL, &now), EAGAIN);
+	EXPECT_EQ(close(ends[1]), 0);
+	return arg;
+}
+
+TEST(who_blocks_SIGPIPE_keeps_its_own_pending)
+{
+	for (size_t i = 0; i < sizeof(asks) / sizeof(*asks); i++) {
+		pthread_t t;
+		entered.n = goes_on.n = 0;
+		EXPECT_EQ(pthread_create(&t, NULL, writes_to_nobody, (void *)&asks[i]), 0);
+		await(&entered, 1);
+		tick(&goes_on);
+		EXPECT_EQ(pthread_join(t, NULL), 0);
+	}
+}
