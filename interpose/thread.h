@@ -99,6 +99,7 @@ struct thread {
 	bool spoilt; /* that ends with it */
 	bool tied; /* to that one and no other */
 	bool owns; /* glibc's tid for it is that one's */
+	uint8_t yields;
 	stack_t altstack; /* as the program set it */
 	ATOMIC(uint64_t) signals; /* pending for it alone */
 	ATOMIC(uint32_t) queued[QUEUED_SIGNALS]; /* of real-time signals, how many */

@@ -128,6 +128,9 @@ EXPORT unsigned sleep(unsigned s)
 	return (unsigned)left.tv_sec;
 }
 
+/* So many yields to others of ours are one to other kernel threads, if those run some of ours. */
+enum { KERNEL_EVERY = 32 };
+
 EXPORT int sched_yield(void)
 {
 	struct thread *t = served() ? thread_self() : NULL;
@@ -136,8 +139,10 @@ EXPORT int sched_yield(void)
 	if (!t || (unlikely(t->wired) && (t->policy == SCHED_FIFO || t->policy == SCHED_RR)))
 		return real_table.sched_yield();
 	/* Whom it waits for may run on another kernel thread, or be about to, if the kernel lets
-	 * it: with more of them than cpus to be had, a spinner would use up its time first. */
-	if (!gosched() || unlikely(t->wired)) {
+	 * it: with more of them than cpus to be had, a spinner would use up its time first; and
+	 * so would several that yield to each other. */
+	if (!gosched() || unlikely(t->wired) ||
+	    unlikely(++t->yields % KERNEL_EVERY == 0 && core_othersrun())) {
 		entersyscall();
 		real_table.sched_yield();
 		exitsyscall();

@@ -293,3 +293,43 @@ TEST(who_binds_itself_under_a_lock_of_the_loader_s_lets_go_of_it)
 		on_thread(binds_itself_there, &only);
 	binds_itself_there(&only);
 }
+
+/* ---- yielding ---- */
+
+static _Atomic bool found;
+static _Atomic long yields;
+
+static void *yields_until_found(void *arg)
+{
+	long n = 0;
+
+	for (; !found; n++)
+		sched_yield();
+	yields += n;
+	return arg;
+}
+
+static void *finds(void *arg)
+{
+	volatile unsigned long sum = 0;
+
+	for (unsigned long i = 0; i < 100000000; i++)
+		sum += i;
+	found = true;
+	return arg;
+}
+
+TEST(those_who_yield_to_each_other_let_the_one_run_who_works)
+{
+	pthread_t t[3];
+	cpu_set_t one;
+
+	/* Before there are threads: on one cpu, whatever they run on. */
+	last_cpu(&one);
+	EXPECT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+	for (int i = 0; i < 3; i++)
+		EXPECT_EQ(pthread_create(&t[i], NULL, i ? yields_until_found : finds, NULL), 0);
+	for (int i = 0; i < 3; i++)
+		EXPECT_EQ(pthread_join(t[i], NULL), 0);
+	EXPECT(yields < 1000000);
+}
