@@ -96,8 +96,13 @@ static void check_lists(void)
 	CHECK(GMP_M1, n == sched.nmidle);
 	/* The count runs ahead by those that gave up their P, but not yet their mark. */
 	CHECK(WS_I6, ld_rlx(&sched.nmspinning) >= 0 && ld_rlx(&sched.nmspinning) <= sched.mcount);
-	for (int32_t i = ld_rlx(&sched.gomaxprocs); i < MAX_PROCS && sched.allp[i]; i++)
-		CHECK(GMP_P5, ld_rlx(&sched.allp[i]->status) == PDEAD && runqempty(sched.allp[i]));
+	for (int32_t i = ld_rlx(&sched.gomaxprocs); i < MAX_PROCS; i++) {
+		/* Acquire: pairs with the release in makeps, which holds no lock. */
+		struct p *pp = ld_acq(&sched.allp[i]);
+		if (!pp)
+			break;
+		CHECK(GMP_P5, ld_rlx(&pp->status) == PDEAD && runqempty(pp));
+	}
 	unlock(&sched.lock);
 }
 
