@@ -20,14 +20,13 @@
  *
  * The barrier is the canceller's, who is rare, so the waiter's store and look cost nothing;
  * where the kernel refuses it, each waiter has a fence of its own. */
-#include <dlfcn.h>
 #include <errno.h>
-#include <link.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <string.h>
 
 #include "fd.h"
+#include "lookup.h"
 #include "os.h"
 #include "preempt.h"
 #include "signals.h"
@@ -45,21 +44,24 @@ enum { MOST_PLACES = 32 };
 static uintptr_t stdio[MOST_PLACES];
 static int nstdio;
 
-void cancel_init(void)
+/* Found once: they stay where they are, and the child of a fork must not ask the loader. */
+static void find_stdio(void)
 {
+	static const char *const names[] = { "read", "write" };
 	const void *fns[2];
 
-	own_fence = !os_membarrier();
 	memcpy(&fns[0], &real_table.read, sizeof(fns[0]));
 	memcpy(&fns[1], &real_table.write, sizeof(fns[1]));
-	nstdio = 0;
-	for (int i = 0; i < 2; i++) {
-		Dl_info info;
-		void *extra = NULL;
-		if (dladdr1(fns[i], &info, &extra, RTLD_DL_SYMENT) && extra)
-			nstdio += syscalls_of(fns[i], ((const ElfW(Sym) *)extra)->st_size,
-					      stdio + nstdio, MOST_PLACES - nstdio);
-	}
+	for (int i = 0; i < 2; i++)
+		nstdio += syscalls_of(fns[i], lookup_size(names[i], fns[i]), stdio + nstdio,
+				      MOST_PLACES - nstdio);
+}
+
+void cancel_init(void)
+{
+	own_fence = !os_membarrier();
+	if (nstdio == 0)
+		find_stdio();
 }
 
 /* About to be made there, perhaps again; or made. */

@@ -84,14 +84,14 @@ bool lookup_wanted(const char *name)
 
 bool lookup_begin(void)
 {
-	const struct link_map *map;
-	Dl_info info;
-	void *own = NULL;
+	const struct link_map *map = _r_debug.r_map;
 
 	nobjects = 0;
-	if (!dladdr1((const void *)(uintptr_t)lookup_begin, &info, &own, RTLD_DL_LINKMAP) || !own)
+	while (map && map->l_ld != _DYNAMIC)
+		map = map->l_next;
+	if (!map)
 		return false;
-	for (map = ((const struct link_map *)own)->l_next; map; map = map->l_next) {
+	while ((map = map->l_next) != NULL) {
 		if (nobjects == OBJECTS || !describe(&objects[nobjects], map))
 			return false;
 		nobjects += objects[nobjects].nbuckets != 0;
@@ -124,12 +124,19 @@ static const ElfW(Sym) * find(const struct object *o, const char *name, uint32_t
 	}
 }
 
-void *lookup_next(const char *name)
+static uint32_t hash_of(const char *name)
 {
 	uint32_t h = 5381;
 
 	for (const char *c = name; *c; c++)
 		h = h * 33 + (unsigned char)*c;
+	return h;
+}
+
+void *lookup_next(const char *name)
+{
+	uint32_t h = hash_of(name);
+
 	for (int k = 0; k < nobjects; k++) {
 		const ElfW(Sym) *s = find(&objects[k], name, h);
 		if (!s)
@@ -141,6 +148,22 @@ void *lookup_next(const char *name)
 		return (void *)(objects[k].base + s->st_value);
 	}
 	return NULL;
+}
+
+size_t lookup_size(const char *name, const void *fn)
+{
+	uint32_t h = hash_of(name);
+	const void *symbol = NULL;
+	Dl_info info;
+
+	for (int k = 0; k < nobjects; k++) {
+		const ElfW(Sym) *s = find(&objects[k], name, h);
+		if (s && objects[k].base + s->st_value == (uintptr_t)fn)
+			return s->st_size;
+	}
+	if (!dladdr1(fn, &info, (void **)(uintptr_t)&symbol, RTLD_DL_SYMENT) || !symbol)
+		return 0;
+	return ((const ElfW(Sym) *)symbol)->st_size;
 }
 
 const char *lookup_hidden(void)

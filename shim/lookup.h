@@ -4,6 +4,7 @@
 #define HEDDLE_LOOKUP_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* lookup_begin: false if some object is not of the kind that can be searched so. */
 bool lookup_begin(void);
@@ -15,6 +16,10 @@ void *lookup_next(const char *name);
 /* lookup_hidden: the file of the object in which lookup_next just found one; NULL if that is the C
  * library. */
 const char *lookup_hidden(void);
+
+/* lookup_size: of the function of that name at that place; 0 if nobody knows. Slow of one that
+ * lookup_next did not find. */
+size_t lookup_size(const char *name, const void *fn);
 
 /* lookup_wanted: does some object but libc itself ask for that name? Slower. */
 bool lookup_wanted(const char *name);
