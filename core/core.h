@@ -242,6 +242,11 @@ void goexit(void) __attribute__((noreturn));
 void entersyscall(void);
 bool exitsyscall(void);
 
+/* core_lend: the running G is about to make a call that blocks nearly always: if others wait for a
+ * P they get its own, now and not when sysmon sees that the call lasts.
+ * Context  a G, before entersyscall. */
+void core_lend(void);
+
 /* core_vforking, core_vforked: about a vfork, whose child runs on the caller's stack and
  * memory: it is to find that it is no G. The first returns what the second wants.
  * Context  a G. Blocks: core_vforked as exitsyscall. */

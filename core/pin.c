@@ -5,6 +5,8 @@
 #include "sched.h"
 #include "trace.h"
 
+enum { LENDS_LOST = 32 };
+
 void claim_pause(int i, ATOMIC(uint32_t) *word, uint32_t value)
 {
 	enum { PAUSES = 1000, YIELDS = 1100, NAP_NS = 20 * 1000 };
@@ -153,6 +155,48 @@ void outof(struct g *self)
 		unpin(self);
 }
 
+/* Sysmon would find that the call lasts when it is half over. Where the order is to be the seed's,
+ * or kernel threads are counted, that is for sysmon all the same. */
+void core_lend(void)
+{
+	struct g *gp = getg();
+	struct m *mp = pin(gp);
+	struct p *pp = mp->p;
+
+	/* Somebody waits, and nobody is about to see to it. */
+	if ((runqempty(pp) && ld_rlx(&sched.runqsize) == 0) ||
+	    ld_rlx(&sched.npidle) + ld_rlx(&sched.nmspinning) != 0 || sched.softmcount != 0 ||
+	    sched.patient || choose_turned()) {
+		unpin(gp);
+		return;
+	}
+	if (gp->nolend != 0) {
+		gp->nolend--;
+		unpin(gp);
+		return;
+	}
+	count(pp, retakecall);
+	trace_taken(gp, true);
+	handoffp(releasep(mp));
+	gp->lentat = arch_cycles();
+	/* Release: as by a taker. */
+	st_rel(&gp->status, GOFFP);
+	compiler_barrier();
+	/* What came while we were in the core is for before the call. */
+	if (unlikely(ld_rlx(&mp->preemptmissed))) {
+		pin(gp);
+		unpin(gp);
+	}
+}
+
+/* Of calls that come back at once, an fsync of what is not on a disk, most are not worth it. */
+static void lent(struct g *gp)
+{
+	if (arch_cycles() - gp->lentat < ARCH_CYCLES_20US)
+		gp->nolend = LENDS_LOST;
+	gp->lentat = 0;
+}
+
 void entersyscall(void)
 {
 	struct g *gp = getg();
@@ -191,6 +235,8 @@ static bool exitsyscall_slow(struct g *gp)
 		} else if (status == GSYSCALLNOP) {
 			/* Nobody but us changes the status of one without a P. */
 			st_rlx(&gp->status, GPINNED);
+			if (gp->lentat != 0)
+				lent(gp);
 			winp(mp, gp);
 			mp = ld_rlx(&gp->m);
 			count(mp->p, syscallslow);

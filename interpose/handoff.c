@@ -10,7 +10,7 @@
 #include "wire.h"
 
 /* The roads of PLAIN rows. */
-enum { HANDS = 0, ENDS = 1, SPAWNS = 2, REAPS = 4 };
+enum { HANDS = 0, ENDS = 1, SPAWNS = 2, REAPS = 4, LASTS = 8 };
 
 static inline struct thread *announce(int road)
 {
@@ -20,6 +20,8 @@ static inline struct thread *announce(int road)
 		state_settle();
 		fd_allshared();
 	}
+	if (t && (road & LASTS))
+		core_lend();
 	if (t && (road & ENDS))
 		cancel_blocks(t);
 	else if (t)
@@ -54,10 +56,10 @@ static inline void announced(struct thread *t, int road)
 
 EXPORT void sync(void)
 {
-	struct thread *t = announce(HANDS);
+	struct thread *t = announce(LASTS);
 
 	real_table.sync();
-	announced(t, HANDS);
+	announced(t, LASTS);
 }
 
 EXPORT void vsyslog(int priority, const char *format, va_list args)

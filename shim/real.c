@@ -9,7 +9,17 @@
 struct real real_table;
 
 /* Which roads do without the real call. */
-enum { LOCAL = 0, WAKES = 0, PARKS = 1, HANDS = 0, ENDS = 0, SPAWNS = 0, REAPS = 0, NEVER = 0 };
+enum {
+	LOCAL = 0,
+	WAKES = 0,
+	PARKS = 1,
+	HANDS = 0,
+	ENDS = 0,
+	SPAWNS = 0,
+	REAPS = 0,
+	LASTS = 0,
+	NEVER = 0
+};
 
 static const char *hidden, *hidden_file;
 

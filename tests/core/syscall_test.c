@@ -70,6 +70,54 @@ TEST(a_long_call_gives_its_p_away)
 	EXPECT(stats().retakecall >= 100);
 }
 
+static void counts(void *arg)
+{
+	(void)arg;
+	add_rlx(&ran, 1);
+	group_done(&grp);
+}
+
+/* One that waits for it has the P before the call has begun. */
+TEST(a_p_is_lent_at_once_if_somebody_waits_for_it)
+{
+	start(1);
+	for (uint32_t i = 1; i <= 100; i++) {
+		grp.left = 1;
+		core_lend();
+		EXPECT_EQ(ld_acq(&gself()->status), GRUNNING);
+		go(counts, NULL);
+		core_lend();
+		EXPECT_EQ(ld_acq(&gself()->status), GOFFP);
+		entersyscall();
+		while (ld_acq(&ran) != i)
+			os_yield();
+		/* Such a call lasts. */
+		nap(MS / 10);
+		exitsyscall();
+		group_wait(&grp);
+	}
+	EXPECT(stats().retakecall >= 100);
+}
+
+/* Where calls come back at once it is not worth it, but now and then. */
+TEST(a_p_is_seldom_lent_for_calls_that_come_back_at_once)
+{
+	enum { CALLS = 330 };
+	uint32_t lent = 0;
+
+	start(1);
+	grp.left = CALLS;
+	for (int i = 0; i < CALLS; i++) {
+		go(counts, NULL);
+		core_lend();
+		lent += ld_acq(&gself()->status) == GOFFP;
+		entersyscall();
+		exitsyscall();
+	}
+	EXPECT(lent >= 1 && lent <= CALLS / 2);
+	group_wait(&grp);
+}
+
 static void write_announced(void *arg)
 {
 	(void)arg;
