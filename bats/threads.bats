@@ -473,3 +473,28 @@ C
 		[ "$status" -eq 0 ]
 	done
 }
+
+@test "a thread that takes the cpus which all have needs no kernel thread of its own, nor one that gives its own back" {
+	cat >"$work/binds.py" <<-'END'
+		import os, threading
+		usual, n = os.sched_getaffinity(0), 30
+		here, go = threading.Barrier(n + 1), threading.Event()
+		def binds(i):
+		    os.sched_setaffinity(0, usual)
+		    if i % 2:
+		        os.sched_setaffinity(0, {max(usual)})
+		        assert os.sched_getaffinity(0) == {max(usual)}
+		        os.sched_setaffinity(0, usual)
+		    assert os.sched_getaffinity(0) == usual
+		    here.wait()
+		    go.wait()
+		threads = [threading.Thread(target=binds, args=(i,)) for i in range(n)]
+		for t in threads: t.start()
+		here.wait()
+		print(len(os.listdir("/proc/self/task")))
+		go.set()
+		for t in threads: t.join()
+	END
+	[ "$(python3 "$work/binds.py")" -eq 31 ]
+	[ "$(GOMAXPROCS=2 LD_PRELOAD=$heddle python3 "$work/binds.py")" -le 12 ]
+}

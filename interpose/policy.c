@@ -14,6 +14,10 @@
 #include "user.h"
 #include "wire.h"
 
+/* Of the kernel threads: what the program began with. */
+static int usual_policy, usual_priority;
+static cpu_set_t usual_cpus;
+
 /* The record that a tid means, NULL if it is none of ours. */
 static struct thread *by_tid(pid_t tid)
 {
@@ -109,17 +113,14 @@ static int wish_cpus(struct thread *t, const cpu_set_t *cpus)
 	cpu_set_t set = *cpus;
 	long r = try_cpus(&set);
 
-	if (r == 0) {
+	/* Those that all have are no wish. */
+	if (r == 0 && (t->pinned || !CPU_EQUAL(&set, &usual_cpus))) {
 		t->cpus = set;
 		t->pinned = true;
 		or_sc(&t->wishes, WISH_CPUS);
 	}
 	return (int)-r;
 }
-
-/* Of the kernel threads: what the program began with. */
-static int usual_policy, usual_priority;
-static cpu_set_t usual_cpus;
 
 void policy_reset(const struct thread *t, pid_t tid)
 {
@@ -204,6 +205,14 @@ void wishes_do(struct thread *t, const void *uc)
 		kernel_policy(0, t->policy, t->priority);
 }
 
+/* Does it need that kernel thread still? */
+static void loosen(struct thread *t)
+{
+	if (!t->pinned && !t->niced && !t->spoilt && !t->owns && !t->tied &&
+	    t->policy == usual_policy && t->priority == usual_priority)
+		thread_unwire(t);
+}
+
 static int set_policy(struct thread *t, int policy, const struct sched_param *param)
 {
 	bool wired = t->wired;
@@ -218,6 +227,7 @@ static int set_policy(struct thread *t, int policy, const struct sched_param *pa
 		t->policy = policy;
 		t->priority = param->sched_priority;
 		note_priority(t);
+		loosen(t);
 	} else if (!wired) {
 		thread_unwire(t);
 	}
@@ -310,21 +320,24 @@ EXPORT int sched_getparam(pid_t tid, struct sched_param *param)
 	return errno_of(user_store(param, &mine, sizeof(mine)) != 0 ? EFAULT : 0);
 }
 
-static int set_affinity(struct thread *t, size_t n, const cpu_set_t *set)
+/* Of those that all have it needs no kernel thread of its own. */
+static int set_affinity(struct thread *t, cpu_set_t *cpus)
 {
-	bool wired = t->wired;
-	long r;
+	long r = try_cpus(cpus);
 
-	thread_wire(t);
-	r = arch_syscall3(SYS_sched_setaffinity, 0, (long)n, (long)set);
-	if (r < 0) {
-		if (!wired)
-			thread_unwire(t);
+	if (r < 0)
 		return (int)-r;
+	if (!CPU_EQUAL(cpus, &usual_cpus)) {
+		thread_wire(t);
+		t->pinned = true;
+		t->cpus = *cpus;
+		return (int)-kernel_cpus(0, cpus);
 	}
-	t->pinned = true;
-	CPU_ZERO(&t->cpus);
-	arch_syscall3(SYS_sched_getaffinity, 0, sizeof(t->cpus), (long)&t->cpus);
+	if (t->pinned) {
+		kernel_cpus(0, cpus);
+		t->pinned = false;
+		loosen(t);
+	}
 	return 0;
 }
 
@@ -333,10 +346,10 @@ static int give_cpus(struct thread *t, size_t n, const cpu_set_t *set)
 	cpu_set_t cpus = { 0 };
 	int r;
 
-	if (t == thread_self())
-		return set_affinity(t, n, set);
 	if (user_fetch(&cpus, set, n < sizeof(cpus) ? n : sizeof(cpus)) != 0)
 		return EFAULT;
+	if (t == thread_self())
+		return set_affinity(t, &cpus);
 	r = wish_cpus(t, &cpus);
 	if (r == 0)
 		gnotify_now(t->gp);
