@@ -6,6 +6,8 @@
 #ifndef HEDDLE_CHOOSE_H
 #define HEDDLE_CHOOSE_H
 
+#include "check.h"
+#include "cpu.h"
 #include "gmp.h"
 #include "policies/spec.h"
 
@@ -116,6 +118,14 @@ static inline bool choose_globalfirst(const struct p *pp)
 						   : tick % CHOOSE_GLOBAL_TICK == 0;
 
 	return turn && ld_rlx(&sched.runqsize) > 0;
+}
+
+/* Does the next choice take more than a look at the local queue? */
+static inline bool choose_hard(const struct p *pp)
+{
+	return __builtin_expect(ld_rlx(&sched.gcwaiting) != 0, 0) || debuglevel >= 2 ||
+	       choose_turned() || ld_rlx(&pp->urgent) != 0 || choose_globalfirst(pp) ||
+	       (ld_rlx(&pp->timers.first) != 0 && arch_cycles() - pp->timerseen > ARCH_CYCLES_20US);
 }
 
 /* GMP_M7: half of the busy Ps search at most. */

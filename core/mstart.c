@@ -222,8 +222,23 @@ void handoffp(struct p *pp)
 		wakenetpoller(when);
 }
 
-/* Puts a locked M to sleep until some other M hands it a P for its G. */
-void stoplockedm(struct m *mp)
+/* Gives pp to the M of a locked G that is to run on it. */
+static void give_to_owner(struct p *pp, struct g *gp)
+{
+	struct m *owner = gp->lockedm;
+
+	CHECK(GMP_M6, owner->lockedg == gp && !owner->nextp);
+	lock(&sched.lock);
+	/* It may be on its way to sleep still, and be counted only then. */
+	sched.nmidlelocked--;
+	unlock(&sched.lock);
+	owner->nextp = pp;
+	notewakeup(&owner->park);
+}
+
+/* Puts a locked M to sleep until some other M hands it a P for its G; its own P goes to next's, if
+ * that is not NULL, a locked one taken off that P's queue. */
+static void stoplockedm(struct m *mp, struct g *next)
 {
 	struct p *pp = ld_rlx(&mp->p) ? releasep(mp) : NULL;
 
@@ -233,7 +248,9 @@ void stoplockedm(struct m *mp)
 	sched.nmidlelocked++;
 	mp->lockedwait = true;
 	unlock(&sched.lock);
-	if (pp)
+	if (next)
+		give_to_owner(pp, next);
+	else if (pp)
 		handoffp(pp);
 	lock(&sched.lock);
 	checkdead_locked();
@@ -247,20 +264,38 @@ void stoplockedm(struct m *mp)
 	mp->nextp = NULL;
 }
 
+/* For a locked M whose G has stopped: the next by its P's queue, if that is a locked one, too. It
+ * needs no other M to find it. */
+static struct g *next_locked(struct m *mp)
+{
+	struct p *pp = ld_rlx(&mp->p);
+	bool inherit;
+	struct g *gp;
+
+	if (!pp || sched.odd || choose_hard(pp))
+		return NULL;
+	gp = runqget(pp, &inherit);
+	if (!gp || gp->lockedm)
+		return gp;
+	runqput(pp, gp, true);
+	return NULL;
+}
+
+/* Until the G of a locked M has a P. */
+void await_own(struct m *mp)
+{
+	struct g *next = mp->pendingg ? mp->pendingg : next_locked(mp);
+
+	mp->pendingg = NULL;
+	if (next != mp->lockedg)
+		stoplockedm(mp, next);
+}
+
 /* mp found gp, which is another M's: gives that M its P and goes to sleep. */
 void startlockedm(struct m *mp, struct g *gp)
 {
-	struct m *owner = gp->lockedm;
-
-	CHECK(GMP_M6, owner != mp && owner->lockedg == gp && !owner->nextp);
-	struct p *pp = releasep(mp);
-
-	lock(&sched.lock);
-	/* It may be on its way to sleep still, and be counted only then. */
-	sched.nmidlelocked--;
-	unlock(&sched.lock);
-	owner->nextp = pp;
-	notewakeup(&owner->park);
+	CHECK(GMP_M6, gp->lockedm != mp);
+	give_to_owner(releasep(mp), gp);
 	stopm(mp);
 }
 

@@ -191,7 +191,7 @@ static inline int32_t mcount_limit(int32_t n)
 	return n > 1 ? n - 1 : n;
 }
 void startlockedm(struct m *mp, struct g *gp);
-void stoplockedm(struct m *mp);
+void await_own(struct m *mp);
 void mput_locked(struct m *mp);
 void mpark(struct m *mp);
 

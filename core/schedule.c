@@ -75,12 +75,10 @@ static void switch_to_g0(struct m *mp, struct g *from)
 	san_fiber_arrived(from);
 }
 
-/* True if the next choice needs more than a look at the local queue: then g0 makes it. */
+/* True if g0 must make the next choice. */
 static bool choice_is_hard(struct m *mp, struct p *pp)
 {
-	return unlikely(ld_rlx(&sched.gcwaiting) != 0) || mp->lockedg || debuglevel >= 2 ||
-	       choose_turned() || ld_rlx(&pp->urgent) != 0 || choose_globalfirst(pp) ||
-	       (ld_rlx(&pp->timers.first) != 0 && arch_cycles() - pp->timerseen > ARCH_CYCLES_20US);
+	return mp->lockedg || choose_hard(pp);
 }
 
 /* The next G by the local queue, or NULL if g0 must choose. */
@@ -275,10 +273,7 @@ void schedule(struct m *mp)
 		if (unlikely(mp->spoilt) && !mp->lockedg)
 			mend(mp);
 		if (mp->lockedg) {
-			if (mp->pendingg)
-				mp->pendingg = NULL;
-			else
-				stoplockedm(mp);
+			await_own(mp);
 			execute(mp, mp->lockedg, false);
 			continue;
 		}
