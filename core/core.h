@@ -73,10 +73,12 @@ struct core_config {
 	 * sysmon: is it to be called out? It may look, not call. */
 	bool (*pursues)(const struct g *gp, uintptr_t pc);
 
-	/* sigleft: a call of gp's had the kernel send it sig, which it blocks, and its kernel
-	 * thread is about to let it in for another. It is the embedder's now. It may look, and
-	 * core_sigmark, not call. */
+	/* sigleft: a call of gp's had the kernel send it sig, which it blocks, and gp is about to
+	 * leave its kernel thread. It is the embedder's now. It may look, and core_sigmark, not
+	 * call. NULL: such stay where they are. failed: may one that the running G made, and did
+	 * not tell of by core_sigleft, have been such a call? NULL: none was. */
 	void (*sigleft)(struct g *gp, int sig);
+	bool (*failed)(void);
 
 	/* signalled: after core_sigdefer, on a kernel thread of the core's; it may wake Gs, and
 	 * must not block. */

@@ -128,7 +128,6 @@ void gfput(struct m *mp, struct g *gp)
 	bool kept;
 
 	st_rlx(&gp->sigmask, ~(uint64_t)0);
-	mp->lastg = NULL;
 	if (gp->lockedm)
 		st_rlx(&gp->lockedm->lockedg, NULL);
 	gp->lockedm = NULL;

@@ -85,6 +85,7 @@ struct g {
 	ATOMIC(uint64_t) sigmask; /* the kernel's signal mask while it runs; written by gmask_set */
 	ATOMIC(bool) sigdue; /* core_config.sigdue is to be called on it */
 	ATOMIC(bool) pursued; /* gpursue */
+	ATOMIC(bool) raised; /* its kernel thread may hold one of SIGS_OF_CALLS for it; its own */
 	ATOMIC(uintptr_t) spinlo, spinhi; /* the code in which it was found spinning: spin.c */
 	ATOMIC(uint64_t) spunat; /* nanotime when it last gave way for that */
 	ATOMIC(uint32_t) spuntick; /* and the schedtick, of that P */
@@ -155,7 +156,6 @@ struct m {
 	struct g g0;
 	ATOMIC(struct g *) curg; /* written by this M */
 	ATOMIC(struct p *) p; /* written by this M, or by who holds the GCLAIM of curg */
-	struct g *lastg; /* on g0: what ran before; NULL if that has ended */
 	uintptr_t fs; /* the FS base that is loaded */
 	ATOMIC(uint64_t) sigmask; /* the mask that the kernel has; written by this M */
 	ATOMIC(bool) shutting; /* it is in idle_shut */

@@ -5,6 +5,7 @@
 #include "preempt.h"
 #include "san.h"
 #include "sched.h"
+#include "sigleft.h"
 #include "syscall.h"
 #include "tracer.h"
 #include "view.h"
@@ -27,12 +28,12 @@ static struct {
 	ATOMIC(uint64_t) accepts; /* signals that it is to let in */
 	ATOMIC(uint64_t) open; /* those that it lets in, or is about to */
 	ATOMIC(uint64_t) handled; /* signals that have a handler */
-	ATOMIC(uint64_t) refusals; /* as far as sysmon knows of it: refusals() */
+	ATOMIC(uint64_t) refusals; /* as far as sysmon knows of it: mthread_refusals() */
 } starter;
 
 /* SIGSYS, if the program has a handler of it. A filter of the program's may answer a call of ours
  * by that signal; where it is blocked it ends the process. */
-static uint64_t refusals(void)
+uint64_t mthread_refusals(void)
 {
 	enum { SIGSYS_ = 31 };
 
@@ -42,7 +43,7 @@ static uint64_t refusals(void)
 
 void mthread_accept(void)
 {
-	uint64_t set = refusals();
+	uint64_t set = mthread_refusals();
 
 	if (likely(set == ld_rlx(&starter.refusals)))
 		return;
@@ -68,7 +69,7 @@ void mthread_letin(uint64_t set)
 
 void core_filters(void)
 {
-	while (ld_acq(&starter.refusals) != refusals()) {
+	while (ld_acq(&starter.refusals) != mthread_refusals()) {
 		wakesysmon();
 		os_yield();
 	}
@@ -235,7 +236,7 @@ int newosproc(struct m *mp)
 	if (r < 0)
 		return (int)r;
 	/* It starts with every signal blocked; the first G it runs brings its own mask. */
-	st_rlx(&mp->sigmask, ~refusals());
+	st_rlx(&mp->sigmask, ~mthread_refusals());
 	mask = os_sigmask(ld_rlx(&mp->sigmask));
 	if (config->newosproc)
 		r = config->newosproc(mp);
@@ -306,40 +307,19 @@ bool sigdue(const void *uc)
 	return config->sigdue && config->sigdue(uc);
 }
 
-/* What the kernel sends to the thread that made a call it keeps for the kernel thread, if that
- * blocks it; and that is about to let it in, for another G. What somebody sent to the process goes
- * back. */
-void sigs_left(struct g *gp, uint64_t set)
+bool failed(void)
 {
-	static const int64_t now[2];
-	struct {
-		int32_t signo, error, code, pad, pid;
-		char rest[108];
-	} info;
-	uint64_t pending = 0, one;
-
-	arch_syscall3(__NR_rt_sigpending, (long)&pending, sizeof(pending), 0);
-	for (set &= pending; set != 0; set &= set - 1) {
-		long pid, sig = __builtin_ctzll(set) + 1;
-		one = set & -set;
-		if (arch_syscall4(__NR_rt_sigtimedwait, (long)&one, (long)&info, (long)now,
-				  sizeof(one)) != sig)
-			continue;
-		pid = arch_syscall3(__NR_getpid, 0, 0, 0);
-		if (info.pid != pid)
-			arch_syscall3(__NR_rt_sigqueueinfo, pid, sig, (long)&info);
-		else if (gp && config->sigleft)
-			config->sigleft(gp, (int)sig);
-	}
+	return config->failed && config->failed();
 }
 
-void core_sigleft(void)
+bool takes_left(void)
 {
-	struct g *gp = getg();
-	uint64_t blocked = ld_rlx(&gp->sigmask) & SIGS_OF_CALLS;
+	return config->sigleft != NULL;
+}
 
-	if (blocked != 0)
-		sigs_left(gp, blocked);
+void left(struct g *gp, int sig)
+{
+	config->sigleft(gp, sig);
 }
 
 bool pursues(const struct g *gp, uintptr_t pc)
@@ -370,7 +350,7 @@ void core_sigaccept(uint64_t set, uint64_t handled)
 
 void mthread_lets(uint64_t *accepts)
 {
-	uint64_t set = refusals();
+	uint64_t set = mthread_refusals();
 
 	if (likely(set == *accepts))
 		return;

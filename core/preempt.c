@@ -12,6 +12,7 @@
 
 #include "san.h"
 #include "sched.h"
+#include "sigleft.h"
 #include "sigsave.h"
 #include "syscall.h"
 #include "trace.h"
@@ -213,6 +214,8 @@ static void handler(int sig, void *info, void *uc)
 			count(mp->p, preemptputoff);
 		goto not_now;
 	}
+	/* It may be on its way out of such a call, and know nothing yet. */
+	sigs_take(gp, arch_sigmaskof(uc), ~(uint64_t)0);
 	save->gp = gp;
 	gp->frame = save;
 	mp->spareframe = NULL;
@@ -225,7 +228,6 @@ static void handler(int sig, void *info, void *uc)
 	mp->post.kind = POST_PREEMPT;
 	mp->post.g = gp;
 	st_rlx(&mp->curg, NULL);
-	mp->lastg = gp;
 	arch_sigredirect(uc, &mp->g0.sched);
 	/* The FS base is not in the frame. No call may follow: this is the G's. */
 	mp->fs = mp->g0.fsbase;

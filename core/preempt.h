@@ -93,12 +93,14 @@ bool core_sigfutex(const void *uc, uintptr_t *addr, int *op);
 /* core_sigdefer: has core_config.signalled called soon, elsewhere. Any context. */
 void core_sigdefer(void);
 
-/* core_sigleft: a call of the caller's may have raised one of SIGS_OF_CALLS, which the kernel sends
- * the thread that made the call: SIGPIPE and SIGXFSZ. If the G blocks it, it is pending for this
- * kernel thread: core_config's sigleft gets it. sigs_left: the same of set and of gp, which ran
- * here last; a switch asks before another G lets it in. */
+/* core_sigleft: a call of the caller's, a G, may have raised one of SIGS_OF_CALLS, SIGPIPE and
+ * SIGXFSZ, which the kernel sends the thread that made the call. If the G blocks it, core_config's
+ * sigleft gets it when the G leaves this kernel thread. */
 #define SIGS_OF_CALLS ((uint64_t)1 << 12 | (uint64_t)1 << 24)
 void core_sigleft(void);
-void sigs_left(struct g *gp, uint64_t set);
+
+/* What is sent to a kernel thread with that as si_errno, which nobody uses, is no more than a word
+ * to look. */
+enum { SIG_MARK = 0x68656464 };
 
 #endif

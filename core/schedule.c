@@ -11,6 +11,7 @@
 #include "preempt.h"
 #include "san.h"
 #include "sched.h"
+#include "sigleft.h"
 #include "trace.h"
 
 struct sched sched = {
@@ -23,8 +24,8 @@ static __attribute__((noinline)) void switch_mask(struct m *mp, struct g *from, 
 {
 	uint64_t has = ld_rlx(&mp->sigmask), its = ld_rlx(&to->sigmask), mask = its;
 
-	if ((has & ~its & SIGS_OF_CALLS) != 0)
-		sigs_left(from == &mp->g0 ? mp->lastg : from, has & ~its & SIGS_OF_CALLS);
+	if ((has & SIGS_OF_CALLS) != 0 && from != &mp->g0)
+		sigs_left(mp, from, (has & ~its & SIGS_OF_CALLS) != 0);
 	/* On the way back into a signal frame there is no room for a handler of the program's:
 	 * all signals stay out until the frame brings its mask. */
 	if (to->frame)
@@ -41,6 +42,7 @@ static __attribute__((noinline)) void switch_mask(struct m *mp, struct g *from, 
 static void switch_to(struct m *mp, struct g *from, struct g *to)
 {
 	uintptr_t fs = fs_of(to, mp);
+	uint64_t mask = ld_rlx(&mp->sigmask);
 
 	st_rlx(&mp->curg, to);
 	st_rlx(&to->m, mp);
@@ -48,7 +50,7 @@ static void switch_to(struct m *mp, struct g *from, struct g *to)
 	 * ordered by the queue. */
 	st_rlx(&to->status, GPINNED);
 	count(mp->p, switches);
-	if (unlikely(to->frame || ld_rlx(&to->sigmask) != ld_rlx(&mp->sigmask)))
+	if (unlikely(to->frame || ld_rlx(&to->sigmask) != mask || (mask & SIGS_OF_CALLS) != 0))
 		switch_mask(mp, from, to);
 	if (fs != mp->fs) {
 		mp->fs = fs;
@@ -62,8 +64,9 @@ static void switch_to(struct m *mp, struct g *from, struct g *to)
 
 static void switch_to_g0(struct m *mp, struct g *from)
 {
+	if (unlikely((ld_rlx(&mp->sigmask) & SIGS_OF_CALLS) != 0))
+		sigs_left(mp, from, true);
 	st_rlx(&mp->curg, NULL);
-	mp->lastg = from;
 	if (mp->g0.fsbase != mp->fs) {
 		mp->fs = mp->g0.fsbase;
 		arch_setfs(mp->fs);

@@ -114,6 +114,8 @@ uint64_t core_sigbegin(uint64_t mask)
 	bool call = core_sigplace() == SIGPLACE_CALL;
 
 	st_rlx(&ld_rlx(&gp->m)->sigmask, ~(uint64_t)0);
+	/* Of a call that it interrupts, and jumps out of, nobody else tells. */
+	st_rlx(&gp->raised, true);
 	gmask_set(gp, mask);
 	if (call)
 		exitsyscall();

@@ -91,8 +91,7 @@ static inline void io_end(struct io *io)
 		io_end_slow(io);
 }
 
-/* io_raised: this end of a call may have come with a signal for who made it. On the kernel thread
- * that made it. */
+/* io_raised: this end of a call may have come with a signal for who made it. */
 static inline void io_raised(long r)
 {
 	if (unlikely(r == -EPIPE || r == -EFBIG))

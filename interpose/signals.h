@@ -87,9 +87,11 @@ void signals_deafen(struct thread *t);
 void signals_hear(struct thread *t, uint64_t mask);
 void signals_end(struct thread *t);
 
-/* signal_left: sig, which a call of gp's raised and gp blocks, is pending for it. Context: any. */
+/* signal_left: sig, which a call of gp's raised and gp blocks, is pending for it. call_failed: may
+ * the last call that failed have raised one? Context: any. */
 struct g;
 void signal_left(struct g *gp, int sig);
+bool call_failed(void);
 
 /* signals_adopt: what was pending for the kernel thread of the program's first thread. */
 void signals_adopt(struct thread *t);

@@ -16,11 +16,9 @@
 #include "syscall.h"
 #include "thread.h"
 
-enum { MARK = 0x68656464 /* as si_errno, which nobody uses */ };
-
 bool signal_marked(const siginfo_t *info)
 {
-	return info->si_errno == MARK;
+	return info->si_errno == SIG_MARK;
 }
 
 static void info_of(struct thread *t, int sig, siginfo_t *info)
@@ -82,7 +80,7 @@ static void nudge(int sig, int32_t tid)
 
 	memset(&info, 0, sizeof(info));
 	info.si_signo = sig;
-	info.si_errno = MARK;
+	info.si_errno = SIG_MARK;
 	/* One that a program may send. */
 	info.si_code = SI_QUEUE;
 	arch_syscall4(SYS_rt_tgsigqueueinfo, getpid(), tid, sig, (long)&info);
@@ -156,8 +154,14 @@ void signal_left(struct g *gp, int sig)
 	if (!t)
 		return;
 	add_pending(t, sig);
-	/* It may let it in by now, elsewhere. */
-	core_sigmark(gp);
+	/* As a rule it does not. */
+	if (!(gmask_of(gp) & signal_bit(sig)))
+		core_sigmark(gp);
+}
+
+bool call_failed(void)
+{
+	return errno == EPIPE || errno == EFBIG;
 }
 
 bool signal_lend(struct thread *t, int sig, const siginfo_t *info)

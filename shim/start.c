@@ -241,6 +241,7 @@ bool heddle_start(void)
 		.signalled = signals_wake,
 		.sigdue = thread_due,
 		.sigleft = signal_left,
+		.failed = call_failed,
 		.pursues = cancel_pursues,
 		.divert = cancel_act,
 		/* A signal may wake one; deadlock.c looks closer, if it was asked. */
