@@ -388,8 +388,8 @@ void goready(struct g *gp)
 	outof(self);
 }
 
-/* Nobody is runnable, and who yields waits perhaps for one who waits for a descriptor: the next
- * look would be sysmon's, once in a ms. */
+/* Who yields waits perhaps for one who waits for a descriptor: the next look would be sysmon's,
+ * once in a ms, or, where several yield to each other, in ten. */
 static bool poll_owed(struct p *pp)
 {
 	if (!netpoll_anywaiters() || ld_rlx(&sched.lastpoll) == 0 ||
@@ -399,15 +399,15 @@ static bool poll_owed(struct p *pp)
 	return true;
 }
 
-/* Its choice is made by g0, after that look. True if another ran here meanwhile. */
-static bool gosched_polled(struct m *mp, struct p *pp, struct g *gp)
+/* Its choice is made by g0. True if another ran here meanwhile. */
+static bool gosched_g0(struct m *mp, struct p *pp, struct g *gp)
 {
 	uint32_t tick = ld_rlx(&pp->schedtick);
-	bool alone;
+	bool turned = choose_turned(), alone;
 
-	pp->pollowed = true;
-	leave(mp, gp, POST_PREEMPT, NULL, NULL);
-	alone = ld_rlx(&ld_rlx(&gp->m)->p) == pp && ld_rlx(&pp->schedtick) == tick + 1;
+	leave(mp, gp, turned ? POST_YIELD : POST_PREEMPT, NULL, NULL);
+	/* One slice for whatever might have been in runnext, one for us. */
+	alone = !turned && ld_rlx(&ld_rlx(&gp->m)->p) == pp && ld_rlx(&pp->schedtick) == tick + 2;
 	unpin(gp);
 	return !alone;
 }
@@ -421,11 +421,10 @@ bool gosched(void)
 	int32_t n;
 
 	count(pp, yields);
-	if (choice_is_hard(mp, pp)) {
-		leave(mp, gp, choose_turned() ? POST_YIELD : POST_PREEMPT, NULL, NULL);
-		unpin(gp);
-		return true;
-	}
+	if (!choose_turned() && unlikely(poll_owed(pp)))
+		pp->pollowed = true;
+	if (pp->pollowed || choice_is_hard(mp, pp))
+		return gosched_g0(mp, pp, gp);
 	/* One stay in the lock serves both the choice and, on the next G's stack, the
 	 * publication of this one. */
 	lock(&sched.lock);
@@ -434,8 +433,6 @@ bool gosched(void)
 		next = globrunqgetbatch_locked(pp, choose_batch(), &rest, &n);
 		if (!next) {
 			unlock(&sched.lock);
-			if (unlikely(poll_owed(pp)))
-				return gosched_polled(mp, pp, gp);
 			unpin(gp);
 			return false;
 		}

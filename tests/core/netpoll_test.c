@@ -134,37 +134,6 @@ TEST(a_reader_is_served_beside_bursts)
 		skipped("this build cannot stop a G by signal");
 }
 
-static void reader(void *arg)
-{
-	char c;
-
-	(void)arg;
-	for (uint32_t i = 0; i < ROUNDS; i++) {
-		EXPECT_EQ(wait_read(pipe_fd[0], &c, 1, NULL), 1);
-		raise_by(&served, 1);
-	}
-	group_done(&grp);
-}
-
-/* Sysmon looks once in a ms, and all others wait for the one that yields. */
-TEST(a_reader_is_served_by_who_yields_until_it_is)
-{
-	raw_pipe(pipe_fd, RAW_NONBLOCK);
-	start(1);
-	grp.left = 1;
-	go(reader, NULL);
-	gosched();
-	for (uint32_t i = 0; i < ROUNDS; i++) {
-		EXPECT_EQ(raw_write(pipe_fd[1], "x", 1), 1);
-		while (ld_acq(&served) == i)
-			gosched();
-	}
-	group_wait(&grp);
-	test_say("  %u of %u by sysmon", (unsigned)ld_rlx(&sched.nopstats.pollready), ROUNDS);
-	/* Where each choice is g0's, for the checks, it has somebody to choose. */
-	EXPECT(debuglevel >= 2 || ld_rlx(&sched.nopstats.pollready) < ROUNDS / 2);
-}
-
 TEST(a_reader_is_served_by_an_idle_process)
 {
 	served_beside(2, 0, NULL, "a reader in an idle process is served after");
