@@ -172,7 +172,7 @@ uint64_t spin_check(struct p *pp, struct m *mp, struct g *gp, uint64_t age, uint
 	bool known = ld_rlx(&gp->spinhi) != 0, first = mon->looktick != tick, burns;
 	uint64_t due = known ? turn_of(gp, pp) : CHOOSE_LOOK_NS, cpu;
 
-	if (age < due)
+	if (age < due && !(known && first))
 		return known || ld_rlx(&gp->spinskip) == 0 ? due - age : 0;
 	if (ld_rlx(&mp->lookedtick) == tick)
 		return 0;
@@ -187,6 +187,8 @@ uint64_t spin_check(struct p *pp, struct m *mp, struct g *gp, uint64_t age, uint
 	mon->looktick = tick;
 	mon->lookwhen = now;
 	mon->lookcpu = cpu;
+	if (age < due)
+		return due - age;
 	if (first)
 		return BURNS_NS;
 	if (burns && ld_rlx(&mp->looks.tick) == tick && !apart(&mp->looks, cpu))
@@ -194,5 +196,6 @@ uint64_t spin_check(struct p *pp, struct m *mp, struct g *gp, uint64_t age, uint
 	/* Once more for one of whom nothing is known yet: it may have fallen asleep since. */
 	if (!burns || (!known && os_threadasleep(ld_rlx(&mp->tid))) || !preemptlook(pp))
 		return 0;
-	return APART_NS;
+	/* Of one that is known the next slice begins at once. */
+	return known ? BURNS_NS : APART_NS;
 }
