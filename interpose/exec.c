@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "preempt.h"
+#include "signals.h"
 #include "thread.h"
 #include "tracer.h"
 #include "wire.h"
@@ -26,12 +27,14 @@ struct thread *exec_begins(void)
 void exec_holds(struct thread *t)
 {
 	preempt_hold();
+	signals_feed(t);
 	st_rlx(&t->becoming, true);
 }
 
 void exec_lets_go(struct thread *t)
 {
 	st_rlx(&t->becoming, false);
+	signals_unfeed(t);
 	preempt_release();
 }
 

@@ -246,13 +246,10 @@ static long kernel_wait(uint64_t set, siginfo_t *info, const struct timespec *ti
 	return arch_syscall4(SYS_rt_sigtimedwait, (long)&set, (long)info, (long)time, sizeof(set));
 }
 
-void sigwait_over(struct thread *t)
+void signals_unfeed(struct thread *t)
 {
 	static const struct timespec now = { 0, 0 };
 
-	st_sc(&t->awaits, 0);
-	while (ld_sc(&t->feeders) != 0)
-		os_yield();
 	for (int sig = 1; sig < SIGNALS && ld_rlx(&t->fed); sig++) {
 		siginfo_t info;
 		if (!(ld_rlx(&t->fed) & signal_bit(sig)))
@@ -266,6 +263,14 @@ void sigwait_over(struct thread *t)
 		}
 		and_sc(&t->fed, ~signal_bit(sig));
 	}
+}
+
+void sigwait_over(struct thread *t)
+{
+	st_sc(&t->awaits, 0);
+	while (ld_sc(&t->feeders) != 0)
+		os_yield();
+	signals_unfeed(t);
 }
 
 /* Of a call that began at `since` with that much time: what is left. */

@@ -46,6 +46,12 @@ long signal_self(int sig);
  * behind on its kernel thread. */
 void sigwait_over(struct thread *t);
 
+/* signals_feed: what is pending for the running thread, and it blocks, the kernel is told of, too,
+ * for the program that it is about to become. signals_unfeed: not any more. In an announced call.
+ */
+void signals_feed(struct thread *t);
+void signals_unfeed(struct thread *t);
+
 /* ---- sigpend.c: pending for a thread ---- */
 
 /* signal_thread: makes sig pending for t and sees that t takes it if it does not block it.
@@ -123,10 +129,12 @@ void signals_forked(void);
 void handlers_start(void);
 void handlers_forked(uint64_t set);
 
-/* signals_held: those that every thread blocked when a thread was looked for. signal_unhold:
- * true for the one who takes it over. signals_moving: +1 and -1 about such a move, and that of one
- * which the kernel gave to the scheduler. signals_settle: those under way before have arrived. */
+/* signals_held: those that every thread blocked when a thread was looked for. signals_nheld: how
+ * many of one of them, from FIRST_QUEUED on. signal_unhold: true for the one who takes it over.
+ * signals_moving: +1 and -1 about such a move, and that of one which the kernel gave to the
+ * scheduler. signals_settle: those under way before have arrived. */
 uint64_t signals_held(void);
+uint32_t signals_nheld(int sig);
 bool signal_unhold(int sig);
 void signals_settle(void);
 void signals_moving(int n);

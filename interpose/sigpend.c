@@ -107,6 +107,35 @@ static void feed(struct thread *t, int sig)
 		exitsyscall();
 }
 
+void signals_feed(struct thread *t)
+{
+	uint64_t set = (ld_sc(&t->signals) | signals_held()) & gmask(), there = 0;
+
+	if (likely(set == 0))
+		return;
+	arch_syscall3(SYS_rt_sigpending, (long)&there, SIGSET_BYTES, 0);
+	for (int sig = 1; sig < SIGNALS; sig++) {
+		uint64_t bit = signal_bit(sig);
+		uint32_t n = 1;
+		siginfo_t info;
+		if (!(set & bit))
+			continue;
+		if (sig >= FIRST_QUEUED)
+			n = ld_sc(&t->queued[sig - FIRST_QUEUED]) + signals_nheld(sig);
+		else if (there & bit)
+			continue;
+		if (ld_sc(&t->signals) & bit)
+			info_of(t, sig, &info);
+		else
+			info = *signal_info(sig);
+		info.si_errno = SIG_MARK;
+		or_sc(&t->fed, bit);
+		while (n-- > 0)
+			arch_syscall4(SYS_rt_tgsigqueueinfo, getpid(), os_gettid(), sig,
+				      (long)&info);
+	}
+}
+
 /* Nothing calls the thread out of what it is in: the process stops or ends at once. */
 static void for_kernel(struct thread *t, int sig)
 {

@@ -123,6 +123,11 @@ uint64_t signals_held(void)
 	return ld_sc(&off.held);
 }
 
+uint32_t signals_nheld(int sig)
+{
+	return ld_sc(&off.nheld[sig]);
+}
+
 bool signal_unhold(int sig)
 {
 	uint64_t bit = signal_bit(sig);

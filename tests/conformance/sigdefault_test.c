@@ -530,3 +530,31 @@ TEST(a_SIGPIPE_for_the_process_ends_it_if_one_thread_lets_it_in)
 	EXPECT(WIFSIGNALED(status));
 	EXPECT_EQ(WTERMSIG(status), SIGPIPE);
 }
+
+/* ---- becoming another program ---- */
+
+static void *becomes_one_who_looks(void *arg)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	EXPECT_EQ(pthread_sigmask(SIG_SETMASK, &all, NULL), 0);
+	EXPECT_EQ(pthread_kill(pthread_self(), SIGUSR1), 0);
+	FAILS(execl("/nowhere", "nowhere", NULL), ENOENT);
+	/* Bit 9, of those pending for the thread. */
+	execl("/bin/grep", "grep", "-q", "^SigPnd:.*2..$", "/proc/self/status", NULL);
+	return arg;
+}
+
+TEST(what_is_pending_for_a_thread_stays_so_when_it_becomes_another_program)
+{
+	pid_t pid = fork();
+	pthread_t t;
+
+	if (pid == 0) {
+		pthread_create(&t, NULL, becomes_one_who_looks, NULL);
+		pthread_join(t, NULL);
+		_exit(7);
+	}
+	EXPECT_EQ(status_of(pid), 0);
+}
