@@ -253,13 +253,14 @@ bool heddle_start(void)
 	if (started)
 		return true;
 	c.rows = thread_rows(&c.nrows);
-	if (kernel_played()) {
-		run_natively("the kernel has no robust lists, as qemu-user has none", 0);
-		return false;
-	}
-	/* It may well end the process for a call of ours that the program itself never makes. */
+	/* Before any call: the filter may well end the process for one that the program itself
+	 * never makes. */
 	if (state_filtered()) {
 		run_natively("the program filters its system calls", 0);
+		return false;
+	}
+	if (kernel_played()) {
+		run_natively("the kernel has no robust lists, as qemu-user has none", 0);
 		return false;
 	}
 	dl_iterate_phdr(widest_tls, &c.tls);
