@@ -65,7 +65,7 @@ int core_init(const struct core_config *config)
 	debug_init(own.debuglevel);
 	sched.seed = own.seed ? own.seed : os_clock(CLOCK_REAL);
 	sched.maxmcount = own.maxmcount ? own.maxmcount : MAX_MS;
-	sched.softmcount = mcount_limit(own.softmcount);
+	st_rlx(&sched.softmcount, mcount_limit(own.softmcount));
 	sched.ncpu = procs_affinity();
 	sched.born = sched.now = sched.lastpoll = nanotime();
 	sched.slice = CHOOSE_SLICE_NS;

@@ -310,7 +310,7 @@ struct sched {
 	int32_t nmsys; /* Ms that checkdead does not count */
 	int32_t mcount;
 	int32_t maxmcount;
-	int32_t softmcount; /* as many for choice; 0: no such limit */
+	ATOMIC(int32_t) softmcount; /* as many for choice; 0: no such limit */
 	ATOMIC(bool) full; /* one was wanted, and softmcount forbade it: read without */
 	struct p *pidle;
 	int32_t stopwait; /* Ps that still have to stop */

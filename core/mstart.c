@@ -128,7 +128,7 @@ void mstart_failed(struct p *pp, bool spinning)
 /* May there be one M more? */
 static bool room_locked(void)
 {
-	if (unlikely(sched.softmcount != 0) && sched.mcount >= sched.softmcount) {
+	if (unlikely(ld_rlx(&sched.softmcount) != 0) && sched.mcount >= ld_rlx(&sched.softmcount)) {
 		st_rlx(&sched.full, ld_rlx(&sched.midle) == NULL);
 		return false;
 	}
@@ -222,16 +222,12 @@ void handoffp(struct p *pp)
 		wakenetpoller(when);
 }
 
-/* Gives pp to the M of a locked G that is to run on it. */
+/* Gives pp to the M of a locked G that is to run on it, and is no longer counted as asleep. */
 static void give_to_owner(struct p *pp, struct g *gp)
 {
 	struct m *owner = gp->lockedm;
 
 	CHECK(GMP_M6, owner->lockedg == gp && !owner->nextp);
-	lock(&sched.lock);
-	/* It may be on its way to sleep still, and be counted only then. */
-	sched.nmidlelocked--;
-	unlock(&sched.lock);
 	owner->nextp = pp;
 	notewakeup(&owner->park);
 }
@@ -243,9 +239,11 @@ static void stoplockedm(struct m *mp, struct g *next)
 	struct p *pp = ld_rlx(&mp->p) ? releasep(mp) : NULL;
 
 	CHECK(GMP_M6, mp->lockedg && mp->lockedg->lockedm == mp);
-	/* Before the hand-off: without another M, the P may come straight back. */
+	/* Before the hand-off: without another M, the P may come straight back. One sleeps, and
+	 * next's no longer does. */
 	lock(&sched.lock);
-	sched.nmidlelocked++;
+	if (!next)
+		sched.nmidlelocked++;
 	mp->lockedwait = true;
 	unlock(&sched.lock);
 	if (next)
@@ -265,19 +263,25 @@ static void stoplockedm(struct m *mp, struct g *next)
 }
 
 /* For a locked M whose G has stopped: the next by its P's queue, if that is a locked one, too. It
- * needs no other M to find it. */
+ * needs no other M to find it.
+ *
+ * Each turn of a locked G is a slice of its own, so two that wake each other never come to the end
+ * of one: now and then the one in runnext goes behind those that wait. */
 static struct g *next_locked(struct m *mp)
 {
 	struct p *pp = ld_rlx(&mp->p);
-	bool inherit;
+	bool inherit, behind;
 	struct g *gp;
 
-	if (!pp || sched.odd || choose_hard(pp))
+	if (!pp || sched.odd)
+		return NULL;
+	behind = ld_rlx(&pp->schedtick) % CHOOSE_GLOBAL_TICK == 0;
+	if (!behind && (choose_hard(pp) || ld_rlx(&sched.verifydue) != 0))
 		return NULL;
 	gp = runqget(pp, &inherit);
-	if (!gp || gp->lockedm)
+	if (!gp || (gp->lockedm && !behind))
 		return gp;
-	runqput(pp, gp, true);
+	runqput(pp, gp, !(behind && inherit));
 	return NULL;
 }
 
@@ -286,6 +290,7 @@ void await_own(struct m *mp)
 {
 	struct g *next = mp->pendingg ? mp->pendingg : next_locked(mp);
 
+	CHECK(GMP_M6, !mp->pendingg || mp->pendingg == mp->lockedg);
 	mp->pendingg = NULL;
 	if (next != mp->lockedg)
 		stoplockedm(mp, next);
@@ -294,8 +299,14 @@ void await_own(struct m *mp)
 /* mp found gp, which is another M's: gives that M its P and goes to sleep. */
 void startlockedm(struct m *mp, struct g *gp)
 {
+	struct p *pp = releasep(mp);
+
 	CHECK(GMP_M6, gp->lockedm != mp);
-	give_to_owner(releasep(mp), gp);
+	lock(&sched.lock);
+	/* It may be on its way to sleep still, and be counted only then. */
+	sched.nmidlelocked--;
+	unlock(&sched.lock);
+	give_to_owner(pp, gp);
 	stopm(mp);
 }
 

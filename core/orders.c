@@ -47,7 +47,7 @@ static int32_t set_threads(uint32_t n)
 	if (n > MOST_THREADS)
 		return EINVAL_;
 	lock(&sched.lock);
-	sched.softmcount = mcount_limit((int32_t)n);
+	st_rlx(&sched.softmcount, mcount_limit((int32_t)n));
 	st_rlx(&sched.full, false);
 	unlock(&sched.lock);
 	return 0;

@@ -165,8 +165,8 @@ void core_lend(void)
 
 	/* Somebody waits, and nobody is about to see to it. */
 	if ((runqempty(pp) && ld_rlx(&sched.runqsize) == 0) ||
-	    ld_rlx(&sched.npidle) + ld_rlx(&sched.nmspinning) != 0 || sched.softmcount != 0 ||
-	    sched.patient || choose_turned()) {
+	    ld_rlx(&sched.npidle) + ld_rlx(&sched.nmspinning) != 0 ||
+	    ld_rlx(&sched.softmcount) != 0 || sched.patient || choose_turned()) {
 		unpin(gp);
 		return;
 	}
@@ -182,8 +182,8 @@ void core_lend(void)
 	/* Release: as by a taker. */
 	st_rel(&gp->status, GOFFP);
 	compiler_barrier();
-	/* What came while we were in the core is for before the call. */
-	if (unlikely(ld_rlx(&mp->preemptmissed))) {
+	/* A signal that came while we were in the core is for before the call. */
+	if (unlikely(ld_rlx(&mp->preemptmissed)) && ld_rlx(&gp->sigdue)) {
 		pin(gp);
 		unpin(gp);
 	}

@@ -101,10 +101,10 @@ static bool full(void)
 {
 	bool r;
 
-	if (likely(sched.softmcount == 0))
+	if (likely(ld_rlx(&sched.softmcount) == 0))
 		return false;
 	lock(&sched.lock);
-	r = !sched.midle && sched.mcount >= sched.softmcount;
+	r = !sched.midle && sched.mcount >= ld_rlx(&sched.softmcount);
 	unlock(&sched.lock);
 	return r;
 }
@@ -129,7 +129,7 @@ static void relax_limit(uint64_t now, bool waits)
 {
 	static uint64_t since;
 
-	if (sched.softmcount == 0)
+	if (ld_rlx(&sched.softmcount) == 0)
 		return;
 	if (!waits || !full() || spared + ld_sc(&sched.npidle) < ld_rlx(&sched.gomaxprocs)) {
 		since = 0;
@@ -138,10 +138,10 @@ static void relax_limit(uint64_t now, bool waits)
 	} else if (now - since >= STUCK_NS) {
 		since = 0;
 		lock(&sched.lock);
-		sched.softmcount = sched.mcount + 1;
+		st_rlx(&sched.softmcount, sched.mcount + 1);
 		st_rlx(&sched.full, false);
 		unlock(&sched.lock);
-		report_limit(sched.softmcount);
+		report_limit(ld_rlx(&sched.softmcount));
 	}
 }
 

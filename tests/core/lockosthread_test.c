@@ -196,6 +196,56 @@ static void ping_pong(int procs, bool both_locked)
 		EXPECT(stats().mstops < TURNS / 2);
 }
 
+static void play_on(uint32_t own)
+{
+	do {
+		uint32_t at;
+		while ((at = ld_acq(&ball)) % 2 != own)
+			futex_wait(&ball, at, (uint32_t)FUTEX_ANY, NULL, 0);
+		st_rel(&ball, at + 1);
+		futex_wake(&ball, 1, (uint32_t)FUTEX_ANY, 0);
+	} while (!ld_acq(&stop));
+}
+
+static void play_on_locked(void *arg)
+{
+	(void)arg;
+	lockosthread();
+	play_on(1);
+	unlockosthread();
+	group_done(&grp);
+}
+
+static void end_the_game(void *arg)
+{
+	(void)arg;
+	st_rel(&stop, true);
+	group_done(&grp);
+}
+
+/* Each wakes the other into runnext, and no slice ends. */
+static void starve_nobody(bool both_locked)
+{
+	start_with(1, without_sysmon);
+	grp.left = 2;
+	go(play_on_locked, NULL);
+	go(end_the_game, NULL);
+	if (both_locked)
+		lockosthread();
+	play_on(0);
+	group_wait(&grp);
+}
+
+TEST(two_locked_gs_that_wake_each_other_let_a_third_run)
+{
+	starve_nobody(true);
+}
+
+TEST(a_locked_g_and_a_free_one_that_wake_each_other_let_a_third_run)
+{
+	starve_nobody(false);
+}
+
 TEST(a_locked_g_and_a_free_one_wake_each_other_on_one_p)
 {
 	ping_pong(1, false);
