@@ -196,15 +196,27 @@ static void ping_pong(int procs, bool both_locked)
 		EXPECT(stats().mstops < TURNS / 2);
 }
 
+static void end_the_game(void *arg)
+{
+	(void)arg;
+	st_rel(&stop, true);
+	group_done(&grp);
+}
+
+/* Amid the game comes one who is to end it. */
 static void play_on(uint32_t own)
 {
-	do {
-		uint32_t at;
-		while ((at = ld_acq(&ball)) % 2 != own)
-			futex_wait(&ball, at, (uint32_t)FUTEX_ANY, NULL, 0);
-		st_rel(&ball, at + 1);
+	enum { AMID = 100 };
+
+	for (uint32_t at = 0; !ld_acq(&stop); at += 2) {
+		uint32_t turn;
+		while ((turn = ld_acq(&ball)) % 2 != own)
+			futex_wait(&ball, turn, (uint32_t)FUTEX_ANY, NULL, 0);
+		if (at + own == AMID)
+			go(end_the_game, NULL);
+		st_rel(&ball, turn + 1);
 		futex_wake(&ball, 1, (uint32_t)FUTEX_ANY, 0);
-	} while (!ld_acq(&stop));
+	}
 }
 
 static void play_on_locked(void *arg)
@@ -216,20 +228,12 @@ static void play_on_locked(void *arg)
 	group_done(&grp);
 }
 
-static void end_the_game(void *arg)
-{
-	(void)arg;
-	st_rel(&stop, true);
-	group_done(&grp);
-}
-
 /* Each wakes the other into runnext, and no slice ends. */
 static void starve_nobody(bool both_locked)
 {
 	start_with(1, without_sysmon);
 	grp.left = 2;
 	go(play_on_locked, NULL);
-	go(end_the_game, NULL);
 	if (both_locked)
 		lockosthread();
 	play_on(0);
