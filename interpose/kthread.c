@@ -60,6 +60,8 @@ void thread_spoil(struct thread *t)
 	pid_t tid;
 
 	thread_wire(t);
+	/* The first's does not end with it, but serves it alone from here on. */
+	t->tied = t->tied || t->main;
 	if (t->main || t->spoilt)
 		return;
 	t->spoilt = true;

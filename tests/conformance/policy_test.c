@@ -4,6 +4,7 @@
 
 #include <link.h>
 #include <semaphore.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 static sem_t ready, go;
@@ -332,4 +333,34 @@ TEST(those_who_yield_to_each_other_let_the_one_run_who_works)
 	for (int i = 0; i < 3; i++)
 		EXPECT_EQ(pthread_join(t[i], NULL), 0);
 	EXPECT(yields < 1000000);
+}
+
+static void *yields_until_stop(void *arg)
+{
+	while (!stop)
+		sched_yield();
+	return arg;
+}
+
+/* What else it has set for itself is its own still. */
+TEST(the_first_thread_that_gives_back_its_cpus_keeps_the_rest)
+{
+	enum { SLACK = 123456, OTHERS = 4 };
+	pthread_t t[OTHERS];
+	cpu_set_t all, only;
+
+	for (int i = 0; i < OTHERS; i++)
+		EXPECT_EQ(pthread_create(&t[i], NULL, yields_until_stop, NULL), 0);
+	EXPECT_EQ(prctl(PR_SET_TIMERSLACK, SLACK), 0);
+	last_cpu(&only);
+	EXPECT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
+	EXPECT_EQ(sched_setaffinity(0, sizeof(only), &only), 0);
+	EXPECT_EQ(sched_setaffinity(0, sizeof(all), &all), 0);
+	for (int i = 0; i < 1000; i++) {
+		EXPECT_EQ(prctl(PR_GET_TIMERSLACK), SLACK);
+		sched_yield();
+	}
+	stop = 1;
+	for (int i = 0; i < OTHERS; i++)
+		EXPECT_EQ(pthread_join(t[i], NULL), 0);
 }
