@@ -169,6 +169,10 @@ try() {
 		expect 0 "$command" "$command"
 		says "$command" "b  go: " "c  go,p=1: " "Control, a again" "wait for a P, median"
 		;;
+	"GOMAXPROCS=2 heddle ab "*PROGRAM)
+		head -c 1000000 /dev/urandom >small
+		expect 0 "$command" "${command/PROGRAM/pigz -c small}"
+		;;
 	"info gs"* | "g N bt, g all bt"* | "heddle-gcore FILE"*)
 		command=$(sed -E 's/   +.*//; s/, g all/\ng all/; s/\bN\b/1/; s/FILE/cores/' <<<"$command")
 		mapfile -t words < <(sed "s/.*/-ex\n&/" <<<"$command")
