@@ -6,7 +6,8 @@
  * instructions each time, with the same vector registers, and no more than one of its registers
  * had another value every time: a loop that computes has a result beside its counter. From
  * then on its slices are short (turn_of), unless it is found outside those instructions, where
- * it has its work to do. Who is looked at for nothing is left alone for a while. */
+ * it has its work to do: then it is looked at again when the slice is twice as old, for it may
+ * spin after that. Who is looked at for nothing is left alone for a while. */
 #include "choose.h"
 #include "sched.h"
 
@@ -83,8 +84,8 @@ static void look_elsewhere(struct g *gp)
 	st_rlx(&gp->spinskip, gp->spinmisses);
 }
 
-/* One that is known to: does it at this moment? */
-static bool seen_again(struct g *gp, uintptr_t pc)
+/* One that is known to: does it at this moment? Not to be found so counts once in a slice. */
+static bool seen_again(struct g *gp, uintptr_t pc, bool first)
 {
 	if (pc >= ld_rlx(&gp->spinlo) && pc <= ld_rlx(&gp->spinhi)) {
 		gp->spincredit = CREDIT;
@@ -93,7 +94,7 @@ static bool seen_again(struct g *gp, uintptr_t pc)
 			st_rlx(&gp->spinhi, 0);
 		return true;
 	}
-	if (--gp->spincredit == 0)
+	if (first && --gp->spincredit == 0)
 		st_rlx(&gp->spinhi, 0);
 	return false;
 }
@@ -112,8 +113,14 @@ static bool seen(struct m *mp, struct g *gp, const void *uc, bool denied)
 	if (ld_rlx(&mp->lookedtick) == tick)
 		return false;
 	if (ld_rlx(&gp->spinhi) != 0) {
+		bool first = ld_rlx(&l->tick) != tick;
+		st_rlx(&l->tick, tick);
+		l->gp = gp;
+		l->n = 0;
+		if (!seen_again(gp, arch_sigpc(uc), first))
+			return false;
 		st_rlx(&mp->lookedtick, tick);
-		return seen_again(gp, arch_sigpc(uc));
+		return true;
 	}
 	if (ld_rlx(&l->tick) != tick || l->gp != gp) {
 		st_rlx(&l->tick, tick);
@@ -172,6 +179,9 @@ uint64_t spin_check(struct p *pp, struct m *mp, struct g *gp, uint64_t age, uint
 	bool known = ld_rlx(&gp->spinhi) != 0, first = mon->looktick != tick, burns;
 	uint64_t due = known ? turn_of(gp, pp) : CHOOSE_LOOK_NS, cpu;
 
+	/* It had its work to do when it was looked at last. */
+	if (known && !first && due < mon->lookdue)
+		due = mon->lookdue;
 	if (age < due && !(known && first))
 		return known || ld_rlx(&gp->spinskip) == 0 ? due - age : 0;
 	if (ld_rlx(&mp->lookedtick) == tick)
@@ -185,6 +195,8 @@ uint64_t spin_check(struct p *pp, struct m *mp, struct g *gp, uint64_t age, uint
 	cpu = os_threadclock(ld_rlx(&mp->tid));
 	burns = cpu - mon->lookcpu > (now - mon->lookwhen) / 2;
 	mon->looktick = tick;
+	if (first)
+		mon->lookdue = 0;
 	mon->lookwhen = now;
 	mon->lookcpu = cpu;
 	if (age < due)
@@ -197,5 +209,6 @@ uint64_t spin_check(struct p *pp, struct m *mp, struct g *gp, uint64_t age, uint
 	if (!burns || (!known && os_threadasleep(ld_rlx(&mp->tid))) || !preemptlook(pp))
 		return 0;
 	/* Of one that is known the next slice begins at once. */
+	mon->lookdue = 2 * age;
 	return known ? BURNS_NS : APART_NS;
 }

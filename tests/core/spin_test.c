@@ -108,6 +108,52 @@ TEST(those_who_wait_for_each_other_by_spinning_take_short_turns_on_two_ps)
 		ring(2);
 }
 
+/* ---- two that work for a while, then spin until the other is through ---- */
+static ATOMIC(uint64_t) sink;
+
+static void pair_member(void *arg)
+{
+	uint32_t me = (uint32_t)(uintptr_t)arg;
+	uint64_t sum = 0;
+
+	while (!ld_rlx(&stop)) {
+		uint64_t since = nanotime();
+		while (nanotime() - since < 300 * US)
+			sum = sum * 31 + 7;
+		add_rlx(&turns, 1);
+		st_rel(&turn, me ^ 1);
+		while (ld_acq(&turn) != me && !ld_rlx(&stop))
+			;
+	}
+	add_rlx(&sink, sum);
+	group_done(&grp);
+}
+
+TEST(one_that_works_before_it_spins_gives_way_soon_after)
+{
+	uint64_t cpu, n;
+	bool seen;
+
+	if (no_signal())
+		return;
+	start(1);
+	grp.left = 2;
+	go(pair_member, (void *)0);
+	go(pair_member, (void *)1);
+	seen = await_spins(20);
+	cpu = cpu_ns();
+	n = ld_rlx(&turns);
+	sleep_ns(1000 * MS);
+	cpu = cpu_ns() - cpu;
+	n = ld_rlx(&turns) - n;
+	st_rlx(&stop, 1);
+	group_wait(&grp);
+	test_say("  %llu turns in %llu ms of cpu", (unsigned long long)n,
+		 (unsigned long long)(cpu / MS));
+	/* Not only when the slice, of 10 ms, is over. */
+	EXPECT(!seen || n * 3 * MS > cpu);
+}
+
 /* ---- loops that compute ---- */
 static void sum_memory(void)
 {
