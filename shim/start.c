@@ -14,6 +14,7 @@
 #include "deadlock.h"
 #include "ending.h"
 #include "harvest.h"
+#include "inline.h"
 #include "mode.h"
 #include "once.h"
 #include "os.h"
@@ -273,6 +274,8 @@ bool heddle_start(void)
 	c.host = thread_main_init();
 	c.was = thread_first()->gp;
 	dl_iterate_phdr(deny_text, NULL);
+	if (config.inlines)
+		inline_futexes();
 	policies_wanted(&c);
 	/* Before a handler can find the core. */
 	handlers_start();

@@ -1,0 +1,183 @@
+#!/usr/bin/env bats
+# libgomp makes its futex calls by instructions of its own, which are led to heddle's.
+load common
+
+# counter TEXT: the first number in the line of --stats that begins so.
+counter() {
+	tr -d , <<<"$output" | sed -n "s/^ *$1 *\([0-9]*\).*/\1/p"
+}
+
+@test "an OpenMP team of more threads than Ps sleeps in heddle, on few kernel threads" {
+	gcc -O1 -fopenmp -x c - -o "$work/omp" <<'C'
+#include <stdio.h>
+int main(void)
+{
+	long sum = 0;
+	for (int round = 0; round < 500; round++) {
+#pragma omp parallel for reduction(+ : sum) num_threads(8)
+		for (int i = 0; i < 8000; i++)
+			sum += i;
+#pragma omp parallel num_threads(8)
+		{
+#pragma omp critical
+			sum++;
+#pragma omp barrier
+#pragma omp single
+			sum++;
+		}
+	}
+	printf("%ld\n", sum);
+}
+C
+	export OMP_WAIT_POLICY=passive HEDDLE_STATS=1
+	for procs in 1 2; do
+		run preloaded $procs timeout 100 "$work/omp"
+		[ "$status" -eq 0 ]
+		[[ $output == *"$("$work/omp")"* ]]
+		[ "$(counter 'kernel threads')" -le $((procs + 4)) ]
+		[ "$(counter parks)" -ge 1000 ]
+	done
+	# As it was: they sleep in the kernel, where sysmon finds them.
+	HEDDLE_INLINE=off run preloaded 1 timeout 100 "$work/omp"
+	[ "$status" -eq 0 ]
+	[[ $output == *"$("$work/omp")"* ]]
+	[ "$(counter parks)" -lt 100 ]
+}
+
+# What inline.c takes for granted.
+@test "no jump in this machine's libgomp leads to where a call of its own was" {
+	lib=$(gcc -print-file-name=libgomp.so.1)
+	objdump -d --no-show-raw-insn "$lib" >"$work/code"
+	awk '
+		/\tsyscall/ { called = 1; next }
+		called && /cmp +\$0xffffffffffffffda,%rax/ { sub(":", "", $1); behind[$1] = 1; n++ }
+		{ called = 0 }
+		/\tj[a-z]+ +[0-9a-f]+ / || /\tcall +[0-9a-f]+ / { to[$3] = 1 }
+		END { for (a in behind) bad += a in to; print n, bad + 0; exit n == 0 || bad > 0 }' "$work/code"
+}
+
+# The library is made here, with one such call in it, all registers and the red zone in use.
+@test "a call of its own that parks keeps registers and red zone, as the kernel does" {
+	gcc -shared -fPIC -x assembler - -Wl,-soname,libgomp-test.so -o "$work/libgomp-test.so" <<'S'
+	.globl waits
+	.type waits, @function
+/* int waits(word): 0; or the number of what was lost. */
+waits:
+	push %rbx
+	push %rbp
+	push %r12
+	push %r13
+	push %r14
+	push %r15
+	mov %rsp, kept(%rip)
+	mov %rdi, word(%rip)
+	.irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15
+	mov $0x1111*(\n+1), %eax
+	movd %eax, %xmm\n
+	pshufd $0, %xmm\n, %xmm\n
+	movl $0x2222*(\n+1), -8*(\n+1)(%rsp)
+	.endr
+	xor %r10d, %r10d
+	.irp r, rbx,rbp,r8,r9,r12,r13,r14,r15
+	mov $0x5a5a5a5a, %\r
+	.endr
+	mov $128, %esi
+	mov $0, %edx
+	mov $202, %eax
+	syscall
+	cmp $-38, %rax
+	je 9f
+	.irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15
+	cmpl $0x2222*(\n+1), -8*(\n+1)(%rsp)
+	jne 2f
+	movd %xmm\n, %ecx
+	cmp $0x1111*(\n+1), %ecx
+	jne 3f
+	pshufd $0xff, %xmm\n, %xmm\n
+	movd %xmm\n, %ecx
+	cmp $0x1111*(\n+1), %ecx
+	jne 3f
+	.endr
+	.irp r, rbx,rbp,r8,r9,r12,r13,r14,r15
+	cmp $0x5a5a5a5a, %\r
+	jne 4f
+	.endr
+	cmp word(%rip), %rdi
+	jne 5f
+	cmp $128, %rsi
+	jne 5f
+	test %rdx, %rdx
+	jne 5f
+	test %r10, %r10
+	jne 5f
+	cmp kept(%rip), %rsp
+	jne 6f
+	jmp 8f
+9:	mov $202, %eax
+	syscall
+	mov $1, %eax
+	jmp 8f
+2:	mov $2, %eax
+	jmp 8f
+3:	mov $3, %eax
+	jmp 8f
+4:	mov $4, %eax
+	jmp 8f
+5:	mov $5, %eax
+	jmp 8f
+6:	mov $6, %eax
+8:	mov kept(%rip), %rsp
+	pop %r15
+	pop %r14
+	pop %r13
+	pop %r12
+	pop %rbp
+	pop %rbx
+	ret
+	.size waits, . - waits
+	.local kept, word
+	.comm kept, 8
+	.comm word, 8
+	.section .note.GNU-stack, "", @progbits
+S
+	gcc -O1 -pthread -x c - -x none -o "$work/waits" "$work/libgomp-test.so" -Wl,-rpath,"$work" <<'C'
+#define _GNU_SOURCE
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int waits(uint32_t *word);
+static uint32_t word;
+static void *wakes(void *arg)
+{
+	double x = 1;
+	/* Until it is asleep: then one is woken. */
+	do
+		for (int i = 0; i < 100; i++)
+			x = x / 3 + i;
+	while (syscall(SYS_futex, &word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1) != 1);
+	return x > 0 ? arg : NULL;
+}
+int main(void)
+{
+	pthread_t t;
+	int r;
+	pthread_create(&t, NULL, wakes, NULL);
+	r = waits(&word);
+	pthread_join(t, NULL);
+	printf("%d\n", r);
+	return r;
+}
+C
+	run timeout 20 "$work/waits"
+	[ "$output" = 0 ]
+	for procs in 1 2; do
+		HEDDLE_STATS=1 run preloaded $procs timeout 20 "$work/waits"
+		# That wait, and the join.
+		[ "$(counter parks)" -ge 2 ]
+		[[ $output == "0"* || $output == *$'\n0' ]]
+		[ "$status" -eq 0 ]
+	done
+}
