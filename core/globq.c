@@ -2,13 +2,25 @@
 #include "policies/turns.h"
 #include "sched.h"
 
+static void put_last_locked(struct g *gp)
+{
+	gqueue_push(&sched.runq, gp);
+	st_rlx(&sched.runqsize, sched.runqsize + 1);
+}
+
+static void __attribute__((noinline, cold)) put_odd_locked(struct g *gp)
+{
+	if (!choose_policed() || !plan_put_locked(gp))
+		put_last_locked(gp);
+}
+
 void globrunqput_locked(struct g *gp)
 {
 	DCHECK(GMP_G3, ld_rlx(&gp->status) == GRUNNABLE);
-	if (choose_policed() && plan_put_locked(gp))
-		return;
-	gqueue_push(&sched.runq, gp);
-	st_rlx(&sched.runqsize, sched.runqsize + 1);
+	if (unlikely(sched.odd))
+		put_odd_locked(gp);
+	else
+		put_last_locked(gp);
 }
 
 /* By a policy, one by one. */
@@ -124,7 +136,7 @@ struct g *globrunqgetbatch_locked(const struct p *pp, int32_t max, struct g **re
 	int32_t share;
 
 	*n = 0;
-	if (choose_policed() || choose_turned())
+	if (unlikely(sched.odd) && (choose_policed() || choose_turned()))
 		return get_odd_locked(pp);
 	share = choose_globalshare(ld_rlx(&sched.runqsize), max);
 	first = pop_locked();

@@ -191,15 +191,19 @@ static void post_preempt(struct m *mp, struct g *gp)
 
 void finish_switch(struct m *mp)
 {
-	/* Field by field, as they were written: a copy of the whole would wait for the stores. */
-	enum postkind kind = mp->post.kind;
-	struct g *gp = mp->post.g;
-	bool (*fn)(struct g *, void *) = mp->post.fn;
-	void *arg = mp->post.arg;
+	enum postkind kind;
+	struct g *gp;
+	bool (*fn)(struct g *, void *);
+	void *arg;
 
+	if (choose_policed() && mp->post.kind != POST_NONE)
+		plan_left(mp->post.g, (int)mp->post.kind);
+	/* Field by field, as they were written: a copy of the whole would wait for the stores. */
+	kind = mp->post.kind;
+	gp = mp->post.g;
+	fn = mp->post.fn;
+	arg = mp->post.arg;
 	mp->post.kind = POST_NONE;
-	if (choose_policed() && kind != POST_NONE)
-		plan_left(gp, (int)kind);
 	switch (kind) {
 	case POST_NONE:
 		break;
@@ -421,7 +425,7 @@ bool gosched(void)
 	int32_t n;
 
 	count(pp, yields);
-	if (!choose_turned() && unlikely(poll_owed(pp)))
+	if (unlikely(poll_owed(pp)) && !choose_turned())
 		pp->pollowed = true;
 	if (pp->pollowed || choice_is_hard(mp, pp))
 		return gosched_g0(mp, pp, gp);
