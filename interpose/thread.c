@@ -265,7 +265,7 @@ void thread_main_ended(void)
 
 static int thread_harvest(const struct request *req, struct thread **out)
 {
-	struct thread *t = record_new();
+	struct thread *t = record_new(), *self = thread_self();
 	struct stack stack = { 0, 0 };
 	struct ghostspec spec;
 	int r;
@@ -283,6 +283,8 @@ static int thread_harvest(const struct request *req, struct thread **out)
 		t->harvest.lo = stack.lo;
 		t->harvest.size = stack.hi - stack.lo;
 	}
+	t->harvest.here = self != NULL;
+	t->harvest.keeps = self && self->owns ? self->harvest.robust : NULL;
 	r = harvest_make(&t->harvest, t->tid);
 	if (r == 0) {
 		spec.lo = t->harvest.lo;

@@ -22,7 +22,7 @@ struct row {
 	void (*set)(uint64_t n, const char *text);
 };
 
-struct config config = { .preempt = true, .inlines = true, .tracelimit = TRACE_LIMIT };
+struct config config = { .preempt = true, .patch = true, .tracelimit = TRACE_LIMIT };
 
 static void set_heddle(uint64_t n, const char *text)
 {
@@ -147,7 +147,7 @@ SETTER(seed, uint64_t)
 SETTER(schedtrace, uint32_t)
 SETTER(scheddetail, bool)
 SETTER(preempt, bool)
-SETTER(inlines, bool)
+SETTER(patch, bool)
 SETTER(maxthreads, int32_t)
 SETTER(deadlock, enum deadlock)
 SETTER(tracelimit, uint64_t)

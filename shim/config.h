@@ -23,7 +23,7 @@ struct config {
 	uint32_t schedtrace; /* HEDDLE_SCHEDTRACE, ms */
 	bool scheddetail; /* HEDDLE_SCHEDDETAIL */
 	bool preempt; /* HEDDLE_PREEMPT */
-	bool inlines; /* HEDDLE_INLINE */
+	bool patch; /* HEDDLE_PATCH */
 	int32_t maxthreads; /* HEDDLE_MAXTHREADS */
 	bool stats; /* HEDDLE_STATS */
 	const char *statsfile; /* HEDDLE_STATS, if it names a file; else NULL */

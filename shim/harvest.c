@@ -11,6 +11,7 @@
 #include <sys/rseq.h>
 #include <sys/syscall.h>
 
+#include "clones.h"
 #include "cpu.h"
 #include "os.h"
 #include "real.h"
@@ -94,7 +95,8 @@ static void learn(void)
 
 /* Two threads: the one that harvest_make waits for, and after harvest_reap the one that
  * ends in glibc's own way. The first makes no call but that by which it ends: the kernel keeps
- * nothing of it then, and its list of robust mutexes is empty. */
+ * nothing of it then, and its list of robust mutexes is empty. Or it is no thread, and has begun on
+ * the maker's kernel thread (take). */
 static void *parked_thread(void *arg)
 {
 	struct harvest *h = arg;
@@ -102,7 +104,10 @@ static void *parked_thread(void *arg)
 	if (!ld_acq(&made.known))
 		learn();
 	h->base = ((uintptr_t)__builtin_frame_address(0) - PARKED_FRAME) & ~(uintptr_t)63;
-	arch_switch_exit(&h->parked);
+	if (h->maker)
+		arch_switch(&h->parked, h->maker);
+	else
+		arch_switch_exit(&h->parked);
 	/* harvest_reap sent a kernel thread. It owns no robust mutex. */
 	if (h->ended != h->tidaddr)
 		arch_syscall3(SYS_set_tid_address, (long)h->ended, 0, 0);
@@ -136,28 +141,70 @@ static void wait_gone(struct harvest *h)
 	st_rlx(word, was);
 }
 
+/* While it is nobody's no handler may run there; but who sets credentials waits for all. */
+static const uint64_t nobodys = ~((uint64_t)1 << (SIG_CREDENTIALS - 1));
+
+/* One that is being made. */
+struct making {
+	struct clone_taker taker;
+	struct gobuf maker;
+	struct harvest *h;
+	pid_t tid;
+};
+
+static bool catches;
+
+/* glibc is about to have the kernel begin the thread. Its beginning, up to the parked frame, is
+ * glibc's own business with the thread's memory, but for the signal mask and the list of robust
+ * mutexes, which it sets of this kernel thread. Signal 32 may come amid, and finds no G. */
+static long take(struct clone_taker *taker, const struct clone_args *args, void (*start)(void *),
+		 void *arg)
+{
+	struct making *m = (struct making *)taker;
+	uintptr_t fs = arch_getfs();
+	struct gobuf child;
+	uint64_t mask;
+
+	arch_syscall4(SYS_rt_sigprocmask, SIG_SETMASK, (long)&nobodys, (long)&mask, SIGSET_BYTES);
+	*(pid_t *)args->parent_tid = m->tid;
+	m->h->maker = &m->maker;
+	arch_context_init(&child, (uintptr_t)(args->stack + args->stack_size) & ~(uintptr_t)15,
+			  start, arg);
+	arch_setfs((uintptr_t)args->tls);
+	arch_switch(&m->maker, &child);
+	arch_setfs(fs);
+	arch_syscall3(SYS_set_robust_list, (long)m->h->keeps, sizeof(struct robust_list_head), 0);
+	arch_syscall4(SYS_rt_sigprocmask, SIG_SETMASK, (long)&mask, 0, SIGSET_BYTES);
+	return m->tid;
+}
+
 int harvest_make(struct harvest *h, pid_t tid)
 {
-	static const uint64_t all = ~((uint64_t)1 << (SIG_CREDENTIALS - 1));
+	struct making m = { .taker = { take }, .h = h, .tid = tid };
 	pthread_attr_t attr;
-	uint64_t mask;
+	sigset_t mask;
 	int r = pthread_attr_init(&attr);
 
+	h->maker = NULL;
 	if (r != 0)
 		return r;
+	sigfillset(&mask);
 	r = pthread_attr_setstack(&attr, (void *)h->lo, h->size);
+	if (r == 0)
+		r = pthread_attr_setsigmask_np(&attr, &mask);
 	if (r == 0) {
-		/* No handler may run there: its thread is nobody's yet. */
-		arch_syscall4(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&mask,
-			      SIGSET_BYTES);
+		/* The first tells what is to be known of all. */
+		if (catches && h->here && ld_acq(&made.known))
+			clone_taker = &m.taker;
 		r = real_table.pthread_create(&h->thread, &attr, parked_thread, h);
-		arch_syscall4(SYS_rt_sigprocmask, SIG_SETMASK, (long)&mask, 0, SIGSET_BYTES);
+		clone_taker = NULL;
 	}
 	pthread_attr_destroy(&attr);
 	if (r != 0)
 		return r;
 	find_parts(h);
-	wait_gone(h);
+	if (!h->maker)
+		wait_gone(h);
 	rseq_gone(h->fsbase);
 	/* Last, for it may be the same word. */
 	*h->tidaddr = tid;
@@ -205,7 +252,7 @@ bool harvest_init(void)
 	return find_tid();
 }
 
-void harvest_start(void)
+void harvest_start(bool wanted)
 {
 	const ptrdiff_t *offset = dlsym(RTLD_DEFAULT, "__rseq_offset");
 	const unsigned *size = dlsym(RTLD_DEFAULT, "__rseq_size");
@@ -214,4 +261,5 @@ void harvest_start(void)
 		rseq_offset = *offset;
 		rseq_size = *size;
 	}
+	catches = wanted && clones_catch();
 }

@@ -23,6 +23,8 @@ struct harvest {
 	/* Given to harvest_make: */
 	uintptr_t lo;
 	size_t size;
+	bool here; /* the caller is a G: its kernel thread may do what the thread begins with */
+	struct robust_list_head *keeps; /* and that one's list of robust mutexes */
 
 	/* Found there: */
 	pthread_t thread;
@@ -33,10 +35,12 @@ struct harvest {
 	struct robust_list_head *robust; /* glibc's list of robust mutexes it holds */
 
 	struct gobuf parked;
+	struct gobuf *maker; /* who waits until it is; NULL: a kernel thread of its own does it */
 };
 
 /* harvest_make: makes one on the stack [lo, lo + size), with that tid for glibc to see.
- * Returns  0, or pthread_create's error. Blocks: the kernel thread, for some microseconds. */
+ * Returns  0, or pthread_create's error. Blocks: the kernel thread, unless glibc's clone was
+ * caught, for some microseconds. */
 int harvest_make(struct harvest *h, pid_t tid);
 
 /* harvest_adopt: the same facts about the calling thread, which keeps running: it is
@@ -54,9 +58,9 @@ static inline pid_t tid_self(void)
 	return (pid_t)arch_tls_word(tid_offset);
 }
 
-/* harvest_init: finds tid_offset, calling nothing; false if it cannot. harvest_start: the rest;
- * both on the program's first thread. */
+/* harvest_init: finds tid_offset, calling nothing; false if it cannot. harvest_start: the rest, and
+ * whether to catch glibc's clone; both on the program's first thread. */
 bool harvest_init(void);
-void harvest_start(void);
+void harvest_start(bool catches);
 
 #endif

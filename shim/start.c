@@ -6,6 +6,7 @@
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/single_threaded.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -212,6 +213,13 @@ __attribute__((destructor(101))) static void destruct(void)
 	heddle_ending();
 }
 
+/* Helpers of glibc's own, for aio or timers, may be there before the program's second thread, and
+ * stand anywhere in it. */
+static bool may_patch(void)
+{
+	return config.patch && __libc_single_threaded;
+}
+
 static void say_nothing(void)
 {
 }
@@ -249,6 +257,7 @@ bool heddle_start(void)
 		.alldead = say_nothing,
 		.asleep = config.deadlock ? deadlock_look : NULL,
 	};
+	bool patches;
 	int r;
 
 	if (started)
@@ -268,13 +277,14 @@ bool heddle_start(void)
 	if (dl_iterate_phdr(wants_executable, NULL) != 0)
 		stackexecutable();
 	c.tls = (c.tls + 63) & ~(size_t)63;
-	harvest_start();
+	patches = may_patch();
+	harvest_start(patches);
 	tls_init();
 	process_init();
 	c.host = thread_main_init();
 	c.was = thread_first()->gp;
 	dl_iterate_phdr(deny_text, NULL);
-	if (config.inlines)
+	if (patches)
 		inline_futexes();
 	policies_wanted(&c);
 	/* Before a handler can find the core. */
