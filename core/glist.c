@@ -336,9 +336,21 @@ int newproc(void (*fn)(void *), void *arg, size_t stacksize, struct g **out)
 	return 0;
 }
 
+/* Who is stopped on the way out of gnew's call holds glock until it runs again, and an M that
+ * spills dead Gs meanwhile waits for that with the P it would run on. */
+static struct g *gnew_pinned(void)
+{
+	struct g *self = getg(), *gp;
+
+	(void)enter(self);
+	gp = gnew();
+	outof(self);
+	return gp;
+}
+
 struct g *ghost(const struct ghostspec *spec)
 {
-	struct g *gp = gnew();
+	struct g *gp = gnew_pinned();
 
 	if (!gp)
 		return NULL;

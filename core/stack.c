@@ -22,6 +22,7 @@
 #include "atomic.h"
 #include "lock.h"
 #include "os.h"
+#include "preempt.h"
 #include "sched.h"
 
 enum {
@@ -229,19 +230,37 @@ static struct slot *slot_take_locked(struct stackclass *c, bool *guarded)
 	return s;
 }
 
+/* Whoever calls from the program is pinned for so long, and no longer: the calls out of the lock
+ * may last. */
+static struct g *stack_lock(void)
+{
+	struct g *self = core_sigplace() == SIGPLACE_CORE ? NULL : getg();
+
+	(void)enter(self);
+	lock(&stacklock);
+	return self;
+}
+
+static void stack_unlock(struct g *self)
+{
+	unlock(&stacklock);
+	outof(self);
+}
+
 int stackalloc(struct stack *st, size_t size, size_t guard)
 {
 	struct stackclass *c;
 	struct slot *s = NULL;
+	struct g *self;
 	bool guarded = false;
 
 	if (size == 0 || size > max_bytes || guard > max_bytes)
 		return -EINVAL;
-	lock(&stacklock);
+	self = stack_lock();
 	c = class_get_locked(size, guard);
 	if (c)
 		s = slot_take_locked(c, &guarded);
-	unlock(&stacklock);
+	stack_unlock(self);
 	if (!s)
 		return -ENOMEM;
 
@@ -250,9 +269,9 @@ int stackalloc(struct stack *st, size_t size, size_t guard)
 	/* Out of the lock: the call may wait for the kernel's lock on the address space. The
 	 * slot is ours, and one that is put back half guarded is guarded anew by the next. */
 	if (!guarded && os_guard((void *)at, c->guard) < 0) {
-		lock(&stacklock);
+		self = stack_lock();
 		push(&c->bare, s);
-		unlock(&stacklock);
+		stack_unlock(self);
 		return -ENOMEM;
 	}
 	st->lo = at + c->guard;
@@ -274,8 +293,8 @@ void stackfree(const struct stack *st)
 {
 	static const char wrong[] = "heddle: stackfree of a stack that is not in use\n";
 	struct slot *s;
+	struct g *self = stack_lock();
 
-	lock(&stacklock);
 	s = slot_find_locked(st);
 	/* In every build: to go on would be to give one stack to two threads. */
 	if (!s || s->next != &taken) {
@@ -283,7 +302,7 @@ void stackfree(const struct stack *st)
 		os_abort();
 	}
 	push(&s->arena->class->guarded, s);
-	unlock(&stacklock);
+	stack_unlock(self);
 }
 
 void stackscavenge(const struct stack *st)

@@ -1,6 +1,7 @@
 /* The debug build's own code: what a broken invariant prints, the order of locks, and the
  * walks over whole structures. Twin: release/debug.c. */
 #include "fault.h"
+#include "preempt.h"
 #include "sched.h"
 #include "text.h"
 
@@ -25,6 +26,8 @@ void lockrank_push(struct mutex *l)
 
 	if (!mp)
 		return;
+	/* Else it might be stopped while it holds it, by one whose M then waits for it. */
+	CHECK(WS_I9, core_sigplace() == SIGPLACE_CORE);
 	/* Two of one rank: only buckets and heaps, in order of address; not checked here. */
 	for (uint32_t i = 0; i < mp->nheld; i++)
 		CHECK(WS_I9,

@@ -16,6 +16,8 @@ static struct mutex bucket = MUTEX_INIT(RANK_FUTEX), bucket_too = MUTEX_INIT(RAN
 static void on_a_g(void)
 {
 	start_with(1, without_sysmon);
+	/* Who holds a lock may not be stopped. */
+	pin(getg());
 }
 
 static void high_before_low(void)
@@ -44,6 +46,20 @@ static void unlock_of_a_stranger(void)
 	on_a_g();
 	lock(&low);
 	unlock(&high);
+}
+
+static void lock_of_one_that_may_be_stopped(void)
+{
+	start_with(1, without_sysmon);
+	lock(&high);
+}
+
+TEST(a_lock_taken_by_one_that_may_be_stopped_is_caught)
+{
+	if (has_dcheck())
+		expect_broken("WS_I9", lock_of_one_that_may_be_stopped);
+	else
+		skipped("DCHECK is empty");
 }
 
 TEST(locks_out_of_order_are_caught)
@@ -75,6 +91,7 @@ TEST(locks_in_order_and_two_buckets_are_fine)
 		EXPECT(trylock(&low));
 		unlock(&low);
 	}
+	unpin(getg());
 }
 
 static bool unlock_high(struct g *gp, void *arg)
@@ -88,7 +105,7 @@ static void park_with_a_lock(void)
 {
 	on_a_g();
 	lock(&low);
-	gopark(NULL, NULL, WAIT_PARK);
+	park(getg()->m, getg(), NULL, NULL, WAIT_PARK);
 }
 
 static void park_with_a_second_lock(void)
@@ -96,13 +113,14 @@ static void park_with_a_second_lock(void)
 	on_a_g();
 	lock(&low);
 	lock(&high);
-	gopark(unlock_high, &high, WAIT_PARK);
+	park(getg()->m, getg(), unlock_high, &high, WAIT_PARK);
 }
 
 static void yield_with_a_lock(void)
 {
 	on_a_g();
 	lock(&low);
+	unpin(getg());
 	goyield();
 }
 
@@ -122,9 +140,10 @@ TEST(a_park_may_hold_the_lock_that_it_lets_go)
 	on_a_g();
 	for (int i = 0; i < 1000; i++) {
 		lock(&high);
-		gopark(unlock_high, &high, WAIT_PARK);
+		park(getg()->m, getg(), unlock_high, &high, WAIT_PARK);
 		EXPECT_EQ(high.key, 0);
 	}
+	unpin(getg());
 }
 
 /* ---- exclusion, with kernel threads that are no Ms ---- */
