@@ -24,6 +24,9 @@ enum {
 	OFFP_CPU_NS = 20 * 1000,
 	/* From the first look at its clock to the next. */
 	BLOCK_LOOK_NS = 50 * 1000,
+	/* From one request that a slice end to the next, or this part of what it is over. */
+	ASK_AGAIN_NS = 100 * 1000,
+	ASK_PART = 32,
 	/* That long work waits with no P that could run it, before the limit gives way. */
 	STUCK_NS = 100 * 1000 * 1000,
 };
@@ -224,6 +227,15 @@ static uint64_t block_age(bool waits, uint64_t now)
 	return now - lastblock < AGAIN_NS ? BLOCK_AGAIN_NS : BLOCK_BUSY_NS;
 }
 
+/* The request may find the G where it must not be stopped, and one that does little else than call
+ * us is found there nine times of ten. */
+static void ask_again(struct g *gp, uint64_t age)
+{
+	uint64_t over = (age - choose_sliceof(gp)) / ASK_PART;
+
+	come_by(over < ASK_AGAIN_NS ? ASK_AGAIN_NS : over);
+}
+
 /* A slice that has lasted: is its M burning cpu, or asleep in the kernel? */
 static bool check_running(struct p *pp, struct m *mp, struct g *gp, uint64_t now)
 {
@@ -284,6 +296,7 @@ static bool check_running(struct p *pp, struct m *mp, struct g *gp, uint64_t now
 	if (retakeblocked(pp))
 		return true;
 	preemptslice(pp, mon->schedtick);
+	ask_again(gp, age);
 	return false;
 }
 

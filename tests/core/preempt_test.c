@@ -313,6 +313,48 @@ TEST(a_g_in_a_range_denied_for_a_moment_is_stopped_after_some_tries)
 	group_wait(&grp);
 }
 
+static ATOMIC(bool) enough;
+
+static void __attribute__((noinline, section("held"))) spin_denied(void)
+{
+	for (volatile int i = 0; i < 1900; i++)
+		continue;
+}
+
+/* As who takes and lets go a lock all the time. */
+static void seldom_outside(void *arg)
+{
+	(void)arg;
+	while (!ld_rlx(&enough)) {
+		spin_denied();
+		for (volatile int i = 0; i < 100; i++)
+			continue;
+	}
+	group_done(&grp);
+}
+
+/* Asked once in 3 ms, it kept the P for 60 ms, twenty asks. */
+TEST(a_g_seldom_found_where_it_may_be_stopped_is_asked_often)
+{
+	enum { TURNS = 20 };
+	uint64_t cpu;
+
+	if (no_signal())
+		return;
+	start(1);
+	EXPECT(preempt_deny((uintptr_t)__start_held, (uintptr_t)__stop_held, DENY_ALWAYS));
+	grp.left = 1;
+	go(seldom_outside, NULL);
+	cpu = cpu_ns();
+	for (int i = 0; i < TURNS; i++)
+		gosched();
+	cpu = (cpu_ns() - cpu) / TURNS;
+	st_rlx(&enough, true);
+	group_wait(&grp);
+	test_say("  a slice took %llu us of cpu", (unsigned long long)cpu / US);
+	EXPECT(cpu < 2 * CHOOSE_SLICE_NS);
+}
+
 /* ---- calls that block unannounced ---- */
 static ATOMIC(uint32_t) calls, broken;
 
