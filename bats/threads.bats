@@ -498,3 +498,26 @@ C
 	[ "$(python3 "$work/binds.py")" -eq 31 ]
 	[ "$(GOMAXPROCS=2 LD_PRELOAD=$heddle python3 "$work/binds.py")" -le 12 ]
 }
+
+@test "a thread that is given the policy which it has needs no kernel thread of its own: Ada's tasks are" {
+	cat >"$work/given.py" <<-'END'
+		import ctypes, os, threading
+		libc, usual, n = ctypes.CDLL(None), os.sched_getscheduler(0), 30
+		here, go = threading.Barrier(n + 1), threading.Event()
+		def waits():
+		    here.wait()
+		    here.wait()
+		    go.wait()
+		threads = [threading.Thread(target=waits) for i in range(n)]
+		for t in threads:
+		    t.start()
+		    assert libc.pthread_setschedparam(ctypes.c_ulong(t.ident), usual, bytes(4)) == 0
+		here.wait()
+		here.wait()
+		print(len(os.listdir("/proc/self/task")))
+		go.set()
+		for t in threads: t.join()
+	END
+	[ "$(python3 "$work/given.py")" -eq 31 ]
+	[ "$(GOMAXPROCS=2 LD_PRELOAD=$heddle python3 "$work/given.py")" -le 12 ]
+}

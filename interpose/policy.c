@@ -218,9 +218,6 @@ static int set_policy(struct thread *t, int policy, const struct sched_param *pa
 	bool wired = t->wired;
 	long r;
 
-	/* What it has already. */
-	if (policy == t->policy && param->sched_priority == t->priority)
-		return 0;
 	thread_wire(t);
 	r = kernel_policy(0, policy, param->sched_priority);
 	if (r == 0) {
@@ -249,6 +246,9 @@ static int give_policy(struct thread *t, int policy, const struct sched_param *t
 
 	if (user_fetch(&param, theirs, sizeof(param)) != 0)
 		return EFAULT;
+	/* What it has already, or is to have: who is told so needs no kernel thread for it. */
+	if (policy == t->policy && param.sched_priority == t->priority)
+		return 0;
 	if (t == thread_self())
 		return set_policy(t, policy, &param);
 	r = wish_policy(t, policy, param.sched_priority);
