@@ -9,7 +9,7 @@
 #include "raw.h"
 #include "sched.h"
 
-static struct group grp;
+static struct group grp, guests;
 static ATOMIC(uint32_t) stop;
 
 static void hog(void *arg)
@@ -50,7 +50,7 @@ static void blocks_unannounced(void *arg)
 		st_sc(&blocked_at, now_ns());
 		EXPECT_EQ(raw_read(pipe_fd[0], &c, 1), 1);
 		EXPECT_EQ(c, i);
-		add_sc(&answers, 1);
+		raise_by(&answers, 1);
 		gosched();
 	}
 	group_done(&grp);
@@ -67,7 +67,7 @@ static void blocks_announced(void *arg)
 		exitsyscall();
 		EXPECT_EQ(n, 1);
 		EXPECT_EQ(c, i);
-		add_sc(&answers, 1);
+		raise_by(&answers, 1);
 		gosched();
 	}
 	group_done(&grp);
@@ -89,8 +89,7 @@ static void time_blocks(void (*blocks)(void *))
 		st_sc(&blocked_at, 0);
 		EXPECT_EQ(raw_write(pipe_fd[1], &c, 1), 1);
 		/* It comes back without a P and wins ours when we sleep. */
-		while (ld_sc(&answers) != (uint32_t)i + 1)
-			sleep_ns(1 * MS / 10);
+		wait_raised(&answers, (uint32_t)i + 1);
 	}
 	group_wait(&grp);
 }
@@ -143,7 +142,7 @@ static void comes_back(void *arg)
 		else
 			sleep_ns(1 * MS);
 	}
-	group_done(&grp);
+	group_done(&guests);
 }
 
 TEST(one_that_comes_back_to_a_busy_p_queues_for_it)
@@ -154,7 +153,7 @@ TEST(one_that_comes_back_to_a_busy_p_queues_for_it)
 		return;
 	raw_pipe(pipe_fd, 0);
 	start(1);
-	grp.left = 2;
+	grp.left = guests.left = 1;
 	go(hog, NULL);
 	go(comes_back, &sum);
 	for (int i = 0; i < 20; i++) {
@@ -162,8 +161,7 @@ TEST(one_that_comes_back_to_a_busy_p_queues_for_it)
 		sleep_ns(5 * MS);
 		EXPECT_EQ(raw_write(pipe_fd[1], &c, 1), 1);
 	}
-	while (ld_sc(&grp.left) > 1)
-		sleep_ns(5 * MS);
+	group_wait(&guests);
 	st_rlx(&stop, 1);
 	group_wait(&grp);
 	EXPECT_EQ(sum, 190);
@@ -238,7 +236,7 @@ static void napper(void *arg)
 		EXPECT_EQ(gosleep(1, due), 0);
 		late[i] = now_ns() - due;
 	}
-	group_done(&grp);
+	group_done(&guests);
 }
 
 static ATOMIC(uint64_t) worked;
@@ -267,14 +265,14 @@ static uint64_t work_in(uint64_t ms)
 static void served_early(int procs)
 {
 	start(procs);
-	grp.left = (uint32_t)procs + 1;
+	grp.left = (uint32_t)procs;
+	guests.left = 1;
 	for (int i = 0; i < procs; i++)
 		go(worker, NULL);
 	uint64_t alone = work_in(400);
 	go(napper, NULL);
 	uint64_t beside = work_in(400);
-	while (ld_sc(&grp.left) > (uint32_t)procs)
-		sleep_ns(10 * MS);
+	group_wait(&guests);
 	st_rlx(&stop, 1);
 	group_wait(&grp);
 	say_spread("a sleeper of 1 ms beside hogs is late by", late, NAPS);
