@@ -413,7 +413,7 @@ static void call_then_spin(void *arg)
 		nap((int64_t)(uintptr_t)arg);
 		exitsyscall();
 	}
-	add_sc(&ran, 1);
+	raise_by(&ran, 1);
 	while (!ld_rlx(&stop))
 		arch_relax();
 	group_done(&grp);
@@ -430,8 +430,7 @@ static void spin_after_calls_of(int64_t ns)
 	grp.left = 2;
 	for (int i = 0; i < 2; i++)
 		go(call_then_spin, (void *)(uintptr_t)ns);
-	while (ld_sc(&ran) != 2)
-		sleep_ns(MS);
+	wait_raised(&ran, 2);
 	st_rlx(&stop, true);
 	group_wait(&grp);
 }
