@@ -19,7 +19,7 @@ static int fds[READERS][2];
 static void waits_for_word(void *arg)
 {
 	(void)arg;
-	add_sc(&ready_to_watch, 1);
+	raise_by(&ready_to_watch, 1);
 	while (ld_sc(&never) == 0)
 		futex_wait(&never, 0, (uint32_t)FUTEX_ANY, NULL, 0);
 	group_done(&grp);
@@ -30,7 +30,7 @@ static void waits_for_pipe(void *arg)
 	int fd = fds[(uintptr_t)arg][0];
 	char c;
 
-	add_sc(&ready_to_watch, 1);
+	raise_by(&ready_to_watch, 1);
 	for (;;) {
 		uint32_t ticket = netpoll_ticket(fd, POLL_READ);
 		if (raw_read(fd, &c, 1) == 0)
@@ -43,7 +43,7 @@ static void waits_for_pipe(void *arg)
 static void waits_for_long(void *arg)
 {
 	(void)arg;
-	add_sc(&ready_to_watch, 1);
+	raise_by(&ready_to_watch, 1);
 	EXPECT_EQ(gosleep(1, now_ns() + 3600 * (uint64_t)1000 * MS), -RAW_EINTR);
 	group_done(&grp);
 }
@@ -104,8 +104,7 @@ static void *watch(void *arg)
 	struct seen again;
 	bool asleep, still;
 
-	while (ld_sc(&ready_to_watch) != expected)
-		usleep(1000);
+	wait_raised(&ready_to_watch, expected);
 	/* Then sysmon goes to sleep, and who woke for it: some of them wait for a cpu, perhaps. */
 	do {
 		while (!ld_sc(&sched.sysmonwait))
