@@ -417,14 +417,14 @@ static void no_handler(int sig)
 	(void)sig;
 }
 
-static ATOMIC(bool) interrupted;
+static ATOMIC(uint32_t) interrupted;
 
 static void *wait_for_a_signal(void *arg)
 {
 	struct waiting *w = arg;
 
 	w->result = futex_wait(&word, 0, ALL_BITS, NULL, 0);
-	st_rel(&interrupted, true);
+	raise_by(&interrupted, 1);
 	return NULL;
 }
 
@@ -438,10 +438,9 @@ TEST(a_signal_interrupts_a_foreign_threads_wait)
 	sigaction(SIGUSR1, &act, NULL);
 	pthread_create(&thread, NULL, wait_for_a_signal, &w);
 	/* Until one finds it asleep. */
-	while (!ld_acq(&interrupted)) {
+	do
 		pthread_kill(thread, SIGUSR1);
-		sleep_ns(MS);
-	}
+	while (!raised_within(&interrupted, 1, MS));
 	pthread_join(thread, NULL);
 	EXPECT_EQ(w.result, -EINTR_);
 	EXPECT_EQ(wake(&word, FUTEX_ANY), 0);
