@@ -2,6 +2,7 @@
  * once, in order, by owner and thieves, across the wrap of the indices and at the rim. */
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <string.h>
 
 #include "host.h"
@@ -326,12 +327,10 @@ enum { MOVES = 1000000 };
 
 static void *look_whether_empty(void *arg)
 {
-	ATOMIC(bool) *looking = arg;
-
-	while (!ld_acq(&over)) {
+	EXPECT(!runqempty(p0));
+	sem_post(arg);
+	while (!ld_acq(&over))
 		EXPECT(!runqempty(p0));
-		st_rlx(looking, true);
-	}
 	return NULL;
 }
 
@@ -339,15 +338,15 @@ static void *look_whether_empty(void *arg)
  * the ring and, because a thief takes the one before it, alone in runnext again. */
 TEST(a_queue_that_always_holds_one_never_looks_empty)
 {
-	ATOMIC(bool) looking = false;
 	pthread_t looker;
+	sem_t looking;
 	bool inherit;
 
+	sem_init(&looking, 0, 0);
 	fresh(UINT32_MAX - 1000);
 	runqput(p0, &gs[0], true);
 	pthread_create(&looker, NULL, look_whether_empty, &looking);
-	while (!ld_rlx(&looking))
-		sched_yield();
+	EXPECT_EQ(sem_wait(&looking), 0);
 	for (int i = 0; i < MOVES; i++) {
 		struct g *gp = &gs[(i + 1) % 2];
 		runqput(p0, gp, true);
@@ -432,12 +431,11 @@ TEST(owner_and_thieves_take_each_g_once)
 	}
 	while ((gp = runqget(p0, &inherit)) != NULL || (gp = get_global()) != NULL)
 		take(gp);
-	/* What is left is in the hands of thieves, who come to it. */
-	while (ld_acq(&got) != put)
-		sched_yield();
+	/* What is left is in the hands of thieves, who come to it before they end. */
 	st_rel(&over, true);
 	for (int i = 0; i < THIEVES; i++)
 		pthread_join(threads[i], NULL);
+	EXPECT_EQ(got, put);
 	for (int i = 0; i < GS; i++)
 		EXPECT_EQ(taken[i], 0);
 }
