@@ -57,13 +57,24 @@ TEST_IN(60, a_p_taken_while_the_world_restarts_is_not_stopped_again)
 /* ---- calls that no signal of ours may break ---- */
 
 static long poll_result = -1;
-static ATOMIC(uint32_t) polled;
+static ATOMIC(uint32_t) polled, poller;
 
 static void raw_poll(void *ms)
 {
+	st_sc(&poller, (uint32_t)kernel_tid());
 	poll_result = arch_syscall3(SYS_poll, 0, 0, (long)ms);
 	st_sc(&polled, 1);
 	group_done(&grp);
+}
+
+/* Until it sleeps in the kernel, which only that can tell; on a P of our own, so that it keeps its.
+ */
+static void until_polling(void)
+{
+	uint32_t tid;
+
+	while (!(tid = ld_sc(&poller)) || !os_threadasleep((int32_t)tid))
+		os_yield();
 }
 
 static void sleeps_until_polled(void *arg)
@@ -90,7 +101,7 @@ TEST(stop_the_world_does_not_break_the_call_of_a_blocked_g)
 	start(2);
 	grp.left = 1;
 	go(raw_poll, (void *)100);
-	sleep_ns(1000000);
+	until_polling();
 	EXPECT_EQ(core_setprocs(2), 0);
 	group_wait(&grp);
 	EXPECT_EQ(poll_result, 0);
@@ -404,7 +415,7 @@ static void reuses_its_descriptor(void *arg)
 	EXPECT_EQ(p[0], fd);
 	reused[1] = p[1];
 	burn_ns(60000000);
-	st_sc(&phase, 1);
+	raise_by(&phase, 1);
 	netpoll_wait(fd, POLL_READ, netpoll_ticket(fd, POLL_READ), NULL);
 	st_sc(&phase, 2);
 	group_done(&grp);
@@ -412,8 +423,8 @@ static void reuses_its_descriptor(void *arg)
 
 static void *writes_later(void *arg)
 {
-	while (ld_sc(&phase) != 1)
-		usleep(1000);
+	wait_raised(&phase, 1);
+	/* Until it waits, and an M in the poller on its behalf, which nothing tells. */
 	usleep(100000);
 	EXPECT_EQ(write(reused[1], "x", 1), 1);
 	return arg;
