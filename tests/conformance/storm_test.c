@@ -35,8 +35,8 @@ enum { TARGETS = 12, QUEUED_AT_ONCE = 500, PERIOD_US = 1000, BATCH = 10 };
 
 static struct target {
 	pthread_t t;
-	_Atomic long sent, handled;
-	struct event end;
+	_Atomic long sent;
+	struct event handled, end;
 	int ends[2];
 	bool blocks; /* the signal, all the time */
 } targets[TARGETS];
@@ -50,7 +50,7 @@ static void on_queued(int sig)
 	if (!self || self->blocks)
 		atomic_fetch_add(&strays, 1);
 	else
-		atomic_fetch_add(&self->handled, 1);
+		tick(&self->handled);
 }
 
 static void parks_again_and_again(void)
@@ -97,13 +97,6 @@ static void *is_target(void *arg)
 	return arg;
 }
 
-/* All of a target's have come. */
-static void await_handled(struct target *to)
-{
-	while (atomic_load(&to->handled) < atomic_load(&to->sent))
-		usleep(100);
-}
-
 TEST_IN(STORM_LIMIT, of_ten_thousand_signals_a_second_none_is_lost_or_goes_astray)
 {
 	uint64_t luck = test_seed();
@@ -121,7 +114,7 @@ TEST_IN(STORM_LIMIT, of_ten_thousand_signals_a_second_none_is_lost_or_goes_astra
 		for (int i = 0; i < BATCH; i++) {
 			struct target *to = &targets[chance(&luck) % TARGETS];
 			/* The kernel queues only so many. Who blocks it gets one, which stays. */
-			if (to->blocks ? to->sent > 0 : to->sent - to->handled > QUEUED_AT_ONCE)
+			if (to->blocks ? to->sent > 0 : to->sent - to->handled.n > QUEUED_AT_ONCE)
 				continue;
 			to->sent++;
 			EXPECT_EQ(pthread_kill(to->t, SIGRTMIN), 0);
@@ -130,11 +123,11 @@ TEST_IN(STORM_LIMIT, of_ten_thousand_signals_a_second_none_is_lost_or_goes_astra
 	}
 	for (int i = 0; i < TARGETS; i++) {
 		if (!targets[i].blocks)
-			await_handled(&targets[i]);
+			await(&targets[i].handled, (int)targets[i].sent);
 		sum += targets[i].sent;
 		tick(&targets[i].end);
 		EXPECT_EQ(pthread_join(targets[i].t, NULL), 0);
-		EXPECT_EQ(targets[i].handled, targets[i].blocks ? 0 : targets[i].sent);
+		EXPECT_EQ(targets[i].handled.n, targets[i].blocks ? 0 : targets[i].sent);
 	}
 	EXPECT_EQ(strays, 0);
 	EXPECT_EQ(pthread_join(timer, NULL), 0);
