@@ -311,7 +311,7 @@ TEST(a_wait_at_a_shared_semaphore_is_cancelled_or_has_taken)
 
 /* ---- a thread that is cancelled first, and blocks later ---- */
 
-static _Atomic int asked, goes;
+static _Atomic int asked;
 static FILE *stream;
 
 static void *computes_then_reads_a_line(void *arg)
@@ -320,7 +320,7 @@ static void *computes_then_reads_a_line(void *arg)
 	int one = 1;
 
 	pthread_cleanup_push(clean, &one);
-	goes = 1;
+	sem_post(&ready);
 	while (!asked)
 		continue;
 	EXPECT(fgets(line, sizeof(line), stream) == NULL);
@@ -333,13 +333,13 @@ TEST(a_cancelled_thread_that_comes_to_stdio_ends_there)
 {
 	EXPECT_EQ(pipe(ends), 0);
 	stream = fdopen(ends[0], "r");
+	sem_init(&ready, 0, 0);
 	for (int i = 0; i < 20; i++) {
 		pthread_t t;
 		void *r;
-		asked = goes = cleaned = 0;
+		asked = cleaned = 0;
 		EXPECT_EQ(pthread_create(&t, NULL, computes_then_reads_a_line, NULL), 0);
-		while (!goes)
-			sched_yield();
+		EXPECT_EQ(sem_wait(&ready), 0);
 		EXPECT_EQ(pthread_cancel(t), 0);
 		asked = 1;
 		EXPECT_EQ(pthread_join(t, &r), 0);
