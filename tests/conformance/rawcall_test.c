@@ -386,7 +386,6 @@ static void *waits_raw(void *arg)
 static void *asks_as_of_the_kernel(void *arg)
 {
 	pthread_t t[2];
-	int there = 0;
 
 	/* Its numbers have a sign. */
 	EXPECT_EQ(raw_futex(pair, FUTEX_WAKE_OP, 1, 1, &pair[1],
@@ -400,11 +399,8 @@ static void *asks_as_of_the_kernel(void *arg)
 	EXPECT_EQ(raw_futex(NULL, FUTEX_WAIT, 0, 0, NULL, 0), -EFAULT);
 	for (int i = 0; i < 2; i++)
 		EXPECT_EQ(pthread_create(&t[i], NULL, waits_raw, NULL), 0);
-	/* Both wait once both have been moved. */
-	while (there < 2) {
-		there += (int)raw_futex(pair, FUTEX_REQUEUE, 0, 2, &pair[1], 0);
-		sched_yield();
-	}
+	settle();
+	EXPECT_EQ(raw_futex(pair, FUTEX_REQUEUE, 0, 2, &pair[1], 0), 2);
 	EXPECT_EQ(raw_futex(&pair[1], FUTEX_WAKE, 0, 0, NULL, 0), 1);
 	EXPECT_EQ(raw_futex(&pair[1], FUTEX_WAKE, -1, 0, NULL, 0), 1);
 	for (int i = 0; i < 2; i++)
