@@ -84,10 +84,7 @@ while True: time.sleep(0.01)' "$work/fifo" "$work/go"
 	[ "$status" -eq 0 ]
 	touch "$work/go"
 	# Only where there is a limit can one give way.
-	until grep -q "HEDDLE_MAXTHREADS gives way to" "$work/err"; do
-		kill -0 "$pid"
-		sleep 0.01
-	done
+	until_said "HEDDLE_MAXTHREADS gives way to" "$work/err"
 	# It does so by one each tenth of a second.
 	grep -m 1 "gives way to" "$work/err" | grep -qx ".* gives way to 6"
 	run "$command" ctl "$pid" max-threads=0 procs=3

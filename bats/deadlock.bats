@@ -103,10 +103,7 @@ two_mutexes() {
 	HEDDLE_DEADLOCK=report preloaded 2 "$work/two" >"$work/out" 2>"$work/err" 3>&- &
 	pid=$!
 	disown
-	until grep -q '^Deadlock: ' "$work/err"; do
-		kill -0 "$pid"
-		sleep 0.1
-	done
+	until_said '^Deadlock: ' "$work/err"
 	sleep "$patience"
 	kill -KILL "$pid"
 	cat "$work/err"

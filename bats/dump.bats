@@ -231,10 +231,7 @@ teardown() {
 	grep -q ' awaits+0x' "$work/dump"
 	grep -q ' semtimedop+0x' "$work/dump"
 	: >"$work/go"
-	until grep -q over "$work/out"; do
-		kill -0 "$pid"
-		sleep 0.05
-	done
+	until_said over "$work/out"
 	grep -qx "epoll_wait 1" "$work/out"
 	grep -qx "sigtimedwait 1 " "$work/out"
 	grep -qx "semtimedop 0 " "$work/out"
@@ -277,7 +274,7 @@ teardown() {
 	"$work/deep" >"$work/out" 3>&- &
 	pid=$!
 	disown
-	until grep -q ready "$work/out"; do sleep 0.05; done
+	until_said ready "$work/out"
 	until_asleep
 	gdb -p "$pid" -batch -ex 'thread apply all bt' >"$work/gdb" 2>/dev/null
 	python3 - "$work/dump" "$work/gdb" <<-'END'
@@ -311,7 +308,7 @@ same_chains() {
 	python3 -c "$fifty_threads" >"$work/out" 3>&- &
 	pid=$!
 	disown
-	until grep -q ready "$work/out"; do sleep 0.05; done
+	until_said ready "$work/out"
 	run same_chains python "$work/dump"
 	[ "$status" -eq 0 ]
 	read -r threads depth <<<"${lines[-1]}"

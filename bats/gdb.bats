@@ -281,10 +281,7 @@ seen() {
 	python3 -c "$fifty_threads" >"$work/out" 3>&- &
 	pid=$!
 	disown
-	until grep -q ready "$work/out"; do
-		kill -0 "$pid"
-		sleep 0.05
-	done
+	until_said ready "$work/out"
 	until_asleep
 	asked "source $work/names.py" 'thread apply all names' >"$work/log"
 	grep '^stack:' "$work/log" | sort >"$work/theirs"

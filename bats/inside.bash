@@ -10,7 +10,8 @@ watched() {
 	GOMAXPROCS=$procs LD_PRELOAD=$heddle "$@" >"$work/out" 2>"$work/err" 3>&- &
 	pid=$!
 	disown
-	until grep -q ready "$work/out" && grep -q memfd:heddle "/proc/$pid/maps"; do
+	until_said ready "$work/out"
+	until grep -q memfd:heddle "/proc/$pid/maps"; do
 		kill -0 "$pid"
 		sleep 0.05
 	done

@@ -155,11 +155,10 @@ traced_pairs() {
 	for i in $(seq 12); do
 		HEDDLE_TRACE=$work/k$i LD_PRELOAD=$heddle GOMAXPROCS=2 python3 "$work/threads.py" 3>&- &
 		pid=$!
-		disown
 		until [ -s "$work/k$i" ] && [ "$(grep -c '"m":[0-9]*,"end":' "$work/k$i")" -ge 20 ]; do kill -0 "$pid"; done
 		sleep "0.0$((i * 7))"
 		kill -KILL "$pid"
-		while kill -0 "$pid" 2>/dev/null; do sleep 0.01; done
+		wait "$pid" || true
 		read_trace --killed "$work/k$i"
 		[ "${found[runs]}" -ge 10 ]
 	done
@@ -268,10 +267,7 @@ print("ready", flush=True)
 time.sleep(1000)'
 	for name in one other; do
 		"$command" ctl "$pid" "trace=$work/$name"
-		until grep -q "$work/$name: the trace ends here, for" "$work/err"; do
-			kill -0 "$pid"
-			sleep 0.05
-		done
+		until_said "$work/$name: the trace ends here, for" "$work/err"
 		read_trace "$work/$name"
 		[ "${found[total_cut]}" -eq 1 ]
 		[ "$(stat -c %s "$work/$name")" -le 1048576 ]
