@@ -3,10 +3,11 @@
 #include <pthread.h>
 
 #include "host.h"
+#include "raw.h"
 #include "sched.h"
 #include "syscall.h"
 
-enum { MS = 1000 * 1000, LOCKED = 6, OTHERS = 20, STEPS = 300 };
+enum { LOCKED = 6, OTHERS = 20, STEPS = 300 };
 
 static struct group grp, others;
 static ATOMIC(bool) stop;
@@ -36,7 +37,7 @@ static void step(uint64_t *rng)
 	case 4:
 		/* A call that lasts, so that its P is taken. */
 		entersyscall();
-		arch_syscall3(__NR_nanosleep, (long)(int64_t[2]){ 0, 100 * 1000 }, 0, 0);
+		raw_sleep(100 * US);
 		exitsyscall();
 		break;
 	case 5:

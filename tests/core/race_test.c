@@ -8,6 +8,7 @@
 #include "host.h"
 #include "netpoll.h"
 #include "os.h"
+#include "raw.h"
 #include "sched.h"
 #include "sigsave.h"
 #include "syscall.h"
@@ -15,17 +16,10 @@
 static struct group grp;
 static ATOMIC(uint32_t) stop;
 
-/* Blocks the kernel thread without a word to the core. */
-static void raw_nap(int64_t ns)
-{
-	int64_t ts[2] = { ns / 1000000000, ns % 1000000000 };
-	arch_syscall3(SYS_nanosleep, (long)ts, 0, 0);
-}
-
-static void announced_nap(int64_t ns)
+static void announced_nap(uint64_t ns)
 {
 	entersyscall();
-	raw_nap(ns);
+	raw_sleep(ns);
 	exitsyscall();
 }
 

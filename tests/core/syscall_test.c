@@ -4,10 +4,9 @@
 #include <unistd.h>
 
 #include "host.h"
+#include "raw.h"
 #include "sched.h"
 #include "syscall.h"
-
-enum { MS = 1000 * 1000 };
 
 static struct group grp;
 static ATOMIC(uint32_t) ran;
@@ -23,12 +22,6 @@ static void read_one(void)
 static void write_one(void)
 {
 	EXPECT_EQ(arch_syscall3(__NR_write, pipefd[1], (long)"x", 1), 1);
-}
-
-static void nap(int64_t ns)
-{
-	int64_t ts[2] = { 0, ns };
-	arch_syscall3(__NR_nanosleep, (long)ts, 0, 0);
 }
 
 static struct stats stats(void)
@@ -98,7 +91,7 @@ TEST(a_p_is_lent_at_once_if_somebody_waits_for_it)
 		entersyscall();
 		read_one();
 		/* Such a call lasts. */
-		nap(MS / 10);
+		raw_sleep(MS / 10);
 		exitsyscall();
 		group_wait(&grp);
 	}
@@ -189,7 +182,7 @@ TEST(a_call_within_a_slice_keeps_its_p_while_nobody_wants_it)
 	for (int i = 0; i < 50; i++) {
 		uint64_t t = now_ns();
 		entersyscall();
-		nap(MS);
+		raw_sleep(MS);
 		exitsyscall();
 		/* When other processes run it may last. */
 		lasted += now_ns() - t >= CHOOSE_SLICE_NS;
@@ -208,7 +201,7 @@ TEST(without_a_taker_a_call_of_any_length_keeps_its_p)
 		pp = gp->m->p;
 		entersyscall();
 		EXPECT_EQ(ld_acq(&gp->status), GSYSCALL);
-		nap(MS);
+		raw_sleep(MS);
 		EXPECT(ld_rlx(&pp->m) == gp->m && ld_rlx(&gp->m->p) == pp);
 		EXPECT_EQ(ld_rlx(&pp->status), PRUNNING);
 		EXPECT_EQ(ld_rlx(&sched.idlepmask[0]) >> pp->id & 1, 0);
@@ -380,7 +373,7 @@ static void call_often(void *arg)
 	for (int i = 0; i < 200; i++) {
 		entersyscall();
 		if (random_below(&rng, 8) == 0)
-			nap(random_below(&rng, 200) * 1000);
+			raw_sleep(random_below(&rng, 200) * 1000);
 		else
 			arch_syscall3(__NR_getppid, 0, 0, 0);
 		exitsyscall();
@@ -410,7 +403,7 @@ static void call_then_spin(void *arg)
 {
 	for (int i = 0; i < 10; i++) {
 		entersyscall();
-		nap((int64_t)(uintptr_t)arg);
+		raw_sleep((uintptr_t)arg);
 		exitsyscall();
 	}
 	raise_by(&ran, 1);
@@ -468,7 +461,7 @@ static void naps_announced(void *arg)
 	for (int i = 0; i < 10; i++) {
 		uint64_t t = now_ns();
 		entersyscall();
-		nap(2 * MS);
+		raw_sleep(2 * MS);
 		exitsyscall();
 		add_sc(&stalls, (now_ns() - t) / (90 * MS));
 	}
@@ -489,7 +482,7 @@ TEST(calls_that_end_wait_their_turn_at_the_soft_limit)
 static void naps_unannounced(void *arg)
 {
 	(void)arg;
-	nap(400 * MS);
+	raw_sleep(400 * MS);
 	st_rlx(&stop, true);
 	group_done(&grp);
 }
