@@ -72,6 +72,13 @@ enum waitresult {
 	WAIT_BITS = 3, /* shift of the sequence number */
 };
 
+/* Code in which a G was found spinning, and how often. */
+enum { SPIN_PLACES = 4 };
+struct spinplace {
+	uintptr_t lo, hi;
+	uint8_t turns;
+};
+
 struct g {
 	struct ghead head;
 	/* Touched at every switch. */
@@ -86,14 +93,15 @@ struct g {
 	ATOMIC(bool) sigdue; /* core_config.sigdue is to be called on it */
 	ATOMIC(bool) pursued; /* gpursue */
 	ATOMIC(bool) raised; /* its kernel thread may hold one of SIGS_OF_CALLS for it; its own */
-	ATOMIC(uintptr_t) spinlo, spinhi; /* the code in which it was found spinning: spin.c */
+	ATOMIC(bool) spinner; /* it is known to spin: spin.c */
 	ATOMIC(uint64_t) spunat; /* nanotime when it last gave way for that */
 	ATOMIC(uint32_t) spuntick; /* and the schedtick, of that P */
 	ATOMIC(int32_t) spunon;
 	uint8_t spincredit; /* how often it may be found elsewhere until that is forgotten */
-	uint8_t spinturns; /* how often it was found there */
+	uint8_t spinnext; /* where the next place goes */
 	uint8_t spinmisses; /* how often it was looked at for nothing */
 	ATOMIC(uint8_t) spinskip; /* slices in which not to look */
+	struct spinplace spins[SPIN_PLACES];
 	ATOMIC(uint64_t) wait; /* the wait word: sequence << WAIT_BITS | enum waitresult */
 
 	struct sigsave *frame; /* the signal frame it was preempted in, else NULL */

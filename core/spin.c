@@ -64,17 +64,27 @@ static bool gets_nowhere(const struct spinlooks *l)
 static void remember(struct g *gp, const struct spinlooks *l)
 {
 	uintptr_t lo = l->seen[0].pc, hi = lo;
+	struct spinplace *place = &gp->spins[gp->spinnext];
 
 	for (int i = 1; i < SPIN_LOOKS; i++) {
 		uintptr_t pc = l->seen[i].pc;
 		lo = pc < lo ? pc : lo;
 		hi = pc > hi ? pc : hi;
 	}
+	gp->spinnext = (uint8_t)((gp->spinnext + 1) % SPIN_PLACES);
 	gp->spinmisses = 0;
 	gp->spincredit = CREDIT;
-	gp->spinturns = 0;
-	st_rlx(&gp->spinlo, lo - MARGIN);
-	st_rlx(&gp->spinhi, hi + MARGIN);
+	place->lo = lo - MARGIN;
+	place->hi = hi + MARGIN;
+	place->turns = 0;
+	st_rlx(&gp->spinner, true);
+}
+
+static void forget(struct g *gp)
+{
+	for (int i = 0; i < SPIN_PLACES; i++)
+		gp->spins[i].hi = 0;
+	st_rlx(&gp->spinner, false);
 }
 
 static void look_elsewhere(struct g *gp)
@@ -84,18 +94,19 @@ static void look_elsewhere(struct g *gp)
 	st_rlx(&gp->spinskip, gp->spinmisses);
 }
 
-/* One that is known to: does it at this moment? Not to be found so counts once in a slice. */
-static bool seen_again(struct g *gp, uintptr_t pc, bool first)
+/* One that is known to: does it at this moment? */
+static bool seen_again(struct g *gp, uintptr_t pc)
 {
-	if (pc >= ld_rlx(&gp->spinlo) && pc <= ld_rlx(&gp->spinhi)) {
+	for (int i = 0; i < SPIN_PLACES; i++) {
+		struct spinplace *place = &gp->spins[i];
+		if (pc < place->lo || pc > place->hi)
+			continue;
 		gp->spincredit = CREDIT;
 		/* It may never have spun. */
-		if (++gp->spinturns == BELIEVED)
-			st_rlx(&gp->spinhi, 0);
+		if (++place->turns == BELIEVED)
+			place->hi = 0;
 		return true;
 	}
-	if (first && --gp->spincredit == 0)
-		st_rlx(&gp->spinhi, 0);
 	return false;
 }
 
@@ -109,29 +120,33 @@ static bool seen(struct m *mp, struct g *gp, const void *uc, bool denied)
 	struct spinlooks *l = &mp->looks;
 	uint32_t tick = ld_rlx(&mp->p->schedtick) + 1;
 
+	bool known = ld_rlx(&gp->spinner), first = ld_rlx(&l->tick) != tick || l->gp != gp;
+
 	/* A late request. */
 	if (ld_rlx(&mp->lookedtick) == tick)
 		return false;
-	if (ld_rlx(&gp->spinhi) != 0) {
-		bool first = ld_rlx(&l->tick) != tick;
+	if (first) {
 		st_rlx(&l->tick, tick);
 		l->gp = gp;
 		l->n = 0;
-		if (!seen_again(gp, arch_sigpc(uc), first))
-			return false;
+	}
+	if (known && seen_again(gp, arch_sigpc(uc))) {
 		st_rlx(&mp->lookedtick, tick);
 		return true;
 	}
-	if (ld_rlx(&l->tick) != tick || l->gp != gp) {
-		st_rlx(&l->tick, tick);
-		l->gp = gp;
-		l->n = 0;
-	}
+	/* Not to be found so counts once in a slice. */
+	if (known && first && --gp->spincredit == 0)
+		forget(gp);
 	if (l->n > 0 && !apart(l, os_threadclock(ld_rlx(&mp->tid))))
 		return false;
 	arch_sigregs(uc, &l->seen[l->n]);
 	if (!denied && alike(&l->seen[0], &l->seen[l->n]) && ++l->n < SPIN_LOOKS) {
 		st_rlx(&l->cpu, os_threadclock(ld_rlx(&mp->tid)));
+		return false;
+	}
+	/* Of one that is known: it may spin in another place later in this slice. */
+	if (known && l->n < SPIN_LOOKS) {
+		l->n = 0;
 		return false;
 	}
 	st_rlx(&mp->lookedtick, tick);
@@ -142,7 +157,8 @@ static bool seen(struct m *mp, struct g *gp, const void *uc, bool denied)
 		remember(gp, l);
 		return true;
 	}
-	look_elsewhere(gp);
+	if (!known)
+		look_elsewhere(gp);
 	return false;
 }
 
@@ -176,7 +192,7 @@ uint64_t spin_check(struct p *pp, struct m *mp, struct g *gp, uint64_t age, uint
 {
 	struct sysmontick *mon = &pp->mon;
 	uint32_t tick = ld_rlx(&pp->schedtick) + 1;
-	bool known = ld_rlx(&gp->spinhi) != 0, first = mon->looktick != tick, burns;
+	bool known = ld_rlx(&gp->spinner), first = mon->looktick != tick, burns;
 	uint64_t due = known ? turn_of(gp, pp) : CHOOSE_LOOK_NS, cpu;
 
 	/* It had its work to do when it was looked at last. */

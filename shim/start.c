@@ -21,6 +21,7 @@
 #include "os.h"
 #include "policies.h"
 #include "preempt.h"
+#include "procs.h"
 #include "real.h"
 #include "record.h"
 #include "runtimes.h"
@@ -284,8 +285,6 @@ bool heddle_start(void)
 	c.host = thread_main_init();
 	c.was = thread_first()->gp;
 	dl_iterate_phdr(deny_text, NULL);
-	if (patches)
-		inline_futexes();
 	policies_wanted(&c);
 	/* Before a handler can find the core. */
 	handlers_start();
@@ -298,6 +297,10 @@ bool heddle_start(void)
 	if (core_points())
 		heddle_mode = POINTS;
 	thread_main_started();
+	/* On fewer Ps than it knows of cpus libgomp spins long for who has none: then it is better
+	 * to be taken for blocked and to go on without a P, as its threads do from the kernel. */
+	if (patches && core_procs() >= procs_affinity())
+		inline_futexes();
 	thread_start_signals();
 	if (config.stats)
 		ending_begin(config.statsfile);
