@@ -219,9 +219,9 @@ static void counts_are_whole(int procs)
 {
 	while (ld_sc(&sched.npidle) != procs - 1 || ld_sc(&sched.nmspinning) != 0)
 		os_yield();
-	lock(&sched.lock);
+	hold(&sched.lock);
 	EXPECT_EQ(sched.runqsize, 0);
-	unlock(&sched.lock);
+	let_go(&sched.lock);
 }
 
 TEST(without_new_threads_those_there_are_do_the_work)
@@ -457,9 +457,9 @@ static uint32_t timers_of(int p)
 	struct timers *ts = &sched.allp[p]->timers;
 	uint32_t n;
 
-	lock(&ts->lock);
+	hold(&ts->lock);
 	n = ts->n;
-	unlock(&ts->lock);
+	let_go(&ts->lock);
 	return n;
 }
 

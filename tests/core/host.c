@@ -170,6 +170,18 @@ void configure(struct core_config *config, int procs)
 	config->trace = getenv("HEDDLE_TRACE");
 }
 
+void hold(struct mutex *l)
+{
+	pin(getg());
+	lock(l);
+}
+
+void let_go(struct mutex *l)
+{
+	unlock(l);
+	unpin(getg());
+}
+
 void start_with(int procs, void (*fn)(struct core_config *))
 {
 	struct core_config config;

@@ -38,6 +38,11 @@ bool has_dcheck(void);
  * invariants.def. For the start of a test, while the process has one thread. */
 void expect_broken(const char *row, void (*fn)(void));
 
+/* hold, let_go: a lock of the core's, by a G, which cannot be stopped meanwhile. */
+struct mutex;
+void hold(struct mutex *l);
+void let_go(struct mutex *l);
+
 /* skipped: says why a test can not be had in this build; the caller returns. */
 void skipped(const char *why);
 

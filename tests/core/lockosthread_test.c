@@ -372,9 +372,9 @@ TEST(the_end_of_a_locked_g_frees_its_kernel_thread)
 		stats_sum(&s);
 	} while (s.finished != 1000);
 	/* Each used the threads of those before it: ten of them, and some to spare. */
-	lock(&sched.lock);
+	hold(&sched.lock);
 	EXPECT(sched.mcount < 50);
-	unlock(&sched.lock);
+	let_go(&sched.lock);
 	EXPECT(!wired());
 }
 
@@ -439,9 +439,9 @@ static void spoil(int procs)
 		 (long long)SPOILERS);
 	/* Those of the ended are used again. */
 	EXPECT(ms < 30);
-	lock(&sched.lock);
+	hold(&sched.lock);
 	EXPECT(sched.mcount <= ms);
-	unlock(&sched.lock);
+	let_go(&sched.lock);
 }
 
 TEST(a_kernel_thread_that_was_spoilt_serves_nobody_else_on_one_p)

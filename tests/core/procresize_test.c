@@ -21,10 +21,10 @@ static void check_ps(int n)
 	/* Those that were started to look for work find none; one that polled may come back to
 	 * look, too. */
 	for (;;) {
-		lock(&sched.lock);
+		hold(&sched.lock);
 		if (ld_sc(&sched.npidle) == n - 1)
 			break;
-		unlock(&sched.lock);
+		let_go(&sched.lock);
 		os_yield();
 	}
 	for (int i = 0; i < MAX_PROCS && sched.allp[i]; i++) {
@@ -40,7 +40,7 @@ static void check_ps(int n)
 	EXPECT_EQ(idle, n - 1);
 	EXPECT_EQ(sched.gcwaiting, 0);
 	EXPECT_EQ(sched.stopwait, 0);
-	unlock(&sched.lock);
+	let_go(&sched.lock);
 	EXPECT_EQ(core_procs(), n);
 }
 
@@ -174,9 +174,9 @@ static uint32_t timers_from(int first, int n)
 
 	for (int i = first; i < n; i++) {
 		struct timers *ts = &sched.allp[i]->timers;
-		lock(&ts->lock);
+		hold(&ts->lock);
 		sum += ts->n;
-		unlock(&ts->lock);
+		let_go(&ts->lock);
 	}
 	return sum;
 }

@@ -399,9 +399,9 @@ static bool has_timers(struct timers *ts)
 {
 	bool has;
 
-	lock(&ts->lock);
+	hold(&ts->lock);
 	has = ts->n > 0;
-	unlock(&ts->lock);
+	let_go(&ts->lock);
 	return has;
 }
 
