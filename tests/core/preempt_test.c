@@ -169,7 +169,7 @@ static uint64_t measure_spins(void)
 	return 1000000 * (uint64_t)MS / best;
 }
 
-static void hold(void *arg)
+static void keep_registers(void *arg)
 {
 	struct holder *h = arg;
 	uint64_t seed = test_seed() + (uint64_t)(h - holders) * 1000;
@@ -204,7 +204,7 @@ static void moved_and_whole(int procs, enum registers_level l)
 	grp.left = HOLDERS;
 	for (int i = 0; i < HOLDERS; i++) {
 		holders[i].differ = -1;
-		go(hold, &holders[i]);
+		go(keep_registers, &holders[i]);
 	}
 	/* A second; where others have the cpu, as long as it takes. */
 	do

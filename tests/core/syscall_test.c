@@ -231,7 +231,7 @@ struct holder {
 	ATOMIC(bool) go;
 };
 
-static void hold(void *arg)
+static void keep_a_p(void *arg)
 {
 	struct holder *h = arg;
 
@@ -247,7 +247,7 @@ static void shuffle_ps(struct p *of_caller)
 	struct holder h[2] = { { NULL, false }, { NULL, false } };
 
 	for (int i = 0; i < 2; i++)
-		EXPECT_EQ(newproc(hold, &h[i], SMALL_STACK, NULL), 0);
+		EXPECT_EQ(newproc(keep_a_p, &h[i], SMALL_STACK, NULL), 0);
 	for (int i = 0; i < 2; i++)
 		while (!ld_acq(&h[i].p))
 			os_yield();
