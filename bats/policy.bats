@@ -76,11 +76,136 @@ order() {
 	order ./shortest.so
 	[ "$output" = "job 10,vip 20,vip 30,job 40,job 50,job 60," ]
 	[ -z "$stderr" ]
+	order ./fullest.so
+	[ "$output" = "job 40,job 10,vip 30,job 60,vip 20,job 50," ]
+	[ -z "$stderr" ]
 	order ./byname.so,vip
 	[ "$output" = "vip 30,vip 20,job 40,job 10,job 60,job 50," ]
 	[ -z "$stderr" ]
 	order ./byname.so,job
 	[ "$output" = "job 40,job 10,job 60,job 50,vip 30,vip 20," ]
+}
+
+# Twenty are made ready at one of two processors, while the other is busy; then they are all its, for
+# who made them so does not give way. Before that, only one of the two serves them all.
+setup_twenty() {
+	build twenty <<-'C'
+		#include <pthread.h>
+		#include <semaphore.h>
+		#include <stdatomic.h>
+		enum { N = 20 };
+		static sem_t up, go;
+		static atomic_int busy, over, ran;
+		static void *keep(void *arg)
+		{
+			busy = 1;
+			while (!over)
+				;
+			return arg;
+		}
+		static void *job(void *arg)
+		{
+			sem_post(&up);
+			sem_wait(&go);
+			ran++;
+			return arg;
+		}
+		static void *lead(void *arg)
+		{
+			pthread_t keeper, t[N];
+			pthread_create(&keeper, NULL, keep, NULL);
+			while (!busy)
+				;
+			for (int i = 0; i < N; i++)
+				pthread_create(&t[i], NULL, job, NULL);
+			for (int i = 0; i < N; i++)
+				sem_wait(&up);
+			for (int i = 0; i < N; i++)
+				sem_post(&go);
+			over = 1;
+			while (ran < N)
+				;
+			pthread_join(keeper, NULL);
+			for (int i = 0; i < N; i++)
+				pthread_join(t[i], NULL);
+			return arg;
+		}
+		int main(void)
+		{
+			pthread_t leader;
+			pthread_create(&leader, NULL, lead, NULL);
+			return pthread_join(leader, NULL);
+		}
+	C
+}
+
+@test "whom one's own policy steals from, and how many" {
+	setup_twenty
+	# A letter for each theft: how many there were, from a for none.
+	cat >"$work/tell.c" <<-'C'
+		#include <unistd.h>
+		#include "policy.h"
+		static char how;
+		static int begin(const char *arguments, uint64_t seed)
+		{
+			(void)seed;
+			how = arguments[0];
+			return 0;
+		}
+		static uint64_t slice(struct heddle_thread *t)
+		{
+			(void)t;
+			return (uint64_t)60 * 1000 * 1000 * 1000;
+		}
+		static uint32_t steal(int thief, const uint32_t *queued, int processors, int *victim)
+		{
+			uint32_t n;
+			char said;
+			for (*victim = 0; *victim < processors - 1 && queued[*victim] == 0; ++*victim)
+				;
+			n = queued[*victim];
+			said = *victim == thief ? '!' : (char)('a' + n);
+			if (how == 'S')
+				*victim = thief;
+			if (how == 'X')
+				*victim = -5;
+			while (how == 'L')
+				;
+			if (how == '0' || (how >= 'a' && write(2, &said, 1) < 0))
+				return 0;
+			return how == 'o' ? 1 : how == 'h' ? (n + 1) / 2 : how == 's' ? 7 : 100;
+		}
+		const struct heddle_policy heddle_policy = {
+			.version = HEDDLE_POLICY_VERSION,
+			.name = "tell",
+			.begin = begin,
+			.slice = slice,
+			.steal = steal,
+		};
+	C
+	policy "$work/tell.c" tell
+	while read -r how said; do
+		run --separate-stderr timeout 60 "$command" run -p 2 --policy "$work/tell.so,$how" "$work/twenty"
+		echo "$how: $stderr"
+		[ "$status" -eq 0 ]
+		# Who has ended is joined: one or two at a time.
+		[[ $stderr =~ ^[bc]*$said[bc]*$ ]]
+	done <<-'END'
+		one utsrqponmlkjihgfed
+		half ukf
+		seven ung
+		all u
+	END
+	while read -r how said; do
+		run --separate-stderr timeout 60 "$command" run -p 2 --policy "$work/tell.so,$how" "$work/twenty"
+		[ "$status" -eq 0 ]
+		[ "$stderr" = "heddle: policy tell $said: the program goes on under go" ]
+	done <<-'END'
+		0 stole none while some were runnable
+		S stole none while some were runnable
+		X stole none while some were runnable
+		L does not come back
+	END
 }
 
 @test "one that breaks a rule is named, and the program goes on under go" {
@@ -195,7 +320,8 @@ order() {
 		print(sum(out))
 	END
 	seq 300000 >"$work/in"
-	for policy in fifo rr,slice=2ms lifo random cfs pct chaos,slice=1ms go,steal=off,spin=off; do
+	policy "$top/tests/policy/fullest.c" fullest
+	for policy in "$work/fullest.so" fifo rr,slice=2ms lifo random cfs pct chaos,slice=1ms go,steal=off,spin=off; do
 		for procs in 1 2 8; do
 			export HEDDLE_SEED=7
 			timeout 120 "$command" run -p $procs --policy "$policy" xz -T4 -0 -k -c --block-size=100KiB "$work/in" | xz -dc | cmp - "$work/in"

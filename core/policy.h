@@ -6,19 +6,20 @@
  *
  * The scheduler keeps the runnable threads; the policy says which of them goes next, by a rank of
  * each (rank: the least goes first, among equals the one that waits longest), or by choosing one
- * itself (pick_next). With neither, the longest waiting goes first.
+ * itself (pick_next). With neither, the longest waiting goes first. There is one queue, unless the
+ * policy says who steals from whom (steal): then each processor has its own.
  *
  * Its functions are called one at a time, under the scheduler's lock, on a stack of 64 KiB and on
  * whatever kernel thread it happens to be. They must not call anything that could wait, nor
  * allocate; they have the words `mine` in each thread for their own. One that breaks a rule (picks
- * who is not runnable, picks nobody while somebody is, does not come back) is said on stderr, and
- * the program goes on under heddle's own policy. */
+ * who is not runnable, picks or steals nobody while somebody is, does not come back) is said on
+ * stderr, and the program goes on under heddle's own policy. */
 #ifndef HEDDLE_POLICY_H
 #define HEDDLE_POLICY_H
 
 #include <stdint.h>
 
-#define HEDDLE_POLICY_VERSION 1
+#define HEDDLE_POLICY_VERSION 2
 
 /* Why a thread is runnable, when it is made so. */
 enum heddle_reason {
@@ -69,6 +70,13 @@ struct heddle_policy {
 
 	/* slice: ns that it may run while others wait; 0: the usual. Asked when it is picked. */
 	uint64_t (*slice)(struct heddle_thread *t);
+
+	/* steal: each processor has a queue of its own, of those that were made ready there. It is
+	 * asked for one whose queue is empty: whom it takes from, and how many (more than there
+	 * are: all). Those go that have waited longest, the first at once, the others into the
+	 * queue of the thief. queued: how many wait for each of so many processors. Not with
+	 * pick_next. */
+	uint32_t (*steal)(int thief, const uint32_t *queued, int processors, int *victim);
 };
 
 #endif

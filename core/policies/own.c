@@ -12,7 +12,7 @@ enum {
 	LATE_NS = 200 * 1000 * 1000,
 };
 
-enum hook { STARTED, READIED, ENDED, RANK, PICK, SLICE };
+enum hook { STARTED, READIED, ENDED, RANK, PICK, SLICE, STEAL };
 
 static const struct heddle_policy *policy;
 static const char *fault;
@@ -25,6 +25,8 @@ static struct {
 	int32_t pid;
 	uint64_t result;
 	const struct heddle_thread *picked;
+	const uint32_t *queued;
+	int32_t nqueued, victim;
 	ATOMIC(int32_t) tid;
 	ATOMIC(uint64_t) number; /* odd: it is inside */
 	ATOMIC(uint64_t) late; /* the number of one that must end */
@@ -52,6 +54,10 @@ static void make_call(void)
 	case SLICE:
 		call.result = policy->slice(call.t);
 		break;
+	case STEAL:
+		call.victim = -1;
+		call.result = policy->steal(call.pid, call.queued, call.nqueued, &call.victim);
+		break;
 	}
 }
 
@@ -67,8 +73,11 @@ static void inside(void *arg)
 	}
 }
 
+/* Meanwhile the kernel thread is nobody's: whatever of libc it calls is the kernel's, and not what
+ * a G does, which has sched.lock. */
 static bool does(enum hook hook, struct plan *plan, int32_t pid)
 {
+	struct g *self = getg();
 	uint64_t mask;
 
 	if (fault)
@@ -77,13 +86,17 @@ static bool does(enum hook hook, struct plan *plan, int32_t pid)
 	call.t = plan ? &plan->t : NULL;
 	call.pid = pid;
 	if (!SAN_ASYNC_PREEMPT) {
+		setg(NULL);
 		make_call();
+		setg(self);
 		return true;
 	}
 	/* An M that has run no G yet has it blocked. */
 	mask = os_sigmask(~((uint64_t)1 << (SIG_PREEMPT - 1)));
 	st_rlx(&call.tid, os_gettid());
+	setg(NULL);
 	arch_switch(&call.back, &call.in);
+	setg(self);
 	os_sigmask(mask);
 	if (call.ended)
 		fault = "does not come back";
@@ -198,4 +211,19 @@ bool own_picks(void)
 const struct heddle_thread *own_pick(int32_t pid)
 {
 	return does(PICK, NULL, pid) ? call.picked : NULL;
+}
+
+bool own_steals(void)
+{
+	return policy->steal && !policy->pick_next;
+}
+
+uint32_t own_steal(int32_t pid, const uint32_t *queued, int32_t n, int32_t *victim)
+{
+	call.queued = queued;
+	call.nqueued = n;
+	if (!does(STEAL, NULL, pid))
+		return 0;
+	*victim = call.victim;
+	return (uint32_t)call.result;
 }

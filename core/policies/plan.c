@@ -132,6 +132,12 @@ static void give_up(const char *what)
 
 /* ---- the queue ---- */
 
+/* Has each P a heap? */
+static bool each_its_own(void)
+{
+	return rankings[spec.kind].own || (spec.kind == POLICY_OWN && own_steals());
+}
+
 static bool rank(struct plan *plan)
 {
 	if (spec.kind != POLICY_OWN) {
@@ -159,7 +165,7 @@ bool plan_put_locked(struct g *gp)
 	}
 	plan->t.ready = nanotime();
 	plan->order = ++orders;
-	if (!rank(plan) || !insert(plan, rankings[spec.kind].own ? here() : 0)) {
+	if (!rank(plan) || !insert(plan, each_its_own() ? here() : 0)) {
 		give_up(own_fault() ? own_fault() : "has no memory");
 		return false;
 	}
@@ -167,19 +173,44 @@ bool plan_put_locked(struct g *gp)
 	return true;
 }
 
-/* Of the Ps' own heaps: a thief takes the oldest of another, chosen by lot, and more to its own. */
-static struct plan *steal(int32_t pid)
+/* From whom, by lot, and how many. */
+static uint32_t choose_victim(int32_t *victim)
 {
-	struct heap *h = NULL;
-	struct plan *first;
+	uint32_t queued;
+
+	*victim = (int32_t)(plan_lot() % (uint64_t)nheaps);
+	while ((queued = heaps[*victim].n) == 0)
+		*victim = (*victim + 1) % nheaps;
+	return spec.steal == STEAL_ONE ? 1 : queued - queued / 2;
+}
+
+static uint32_t choose_victim_own(int32_t pid, int32_t *victim)
+{
+	static uint32_t queued[MAX_PROCS];
 	uint32_t n;
 
-	for (int32_t i = 0, at = (int32_t)(plan_lot() % (uint64_t)nheaps); i < nheaps && !h; i++)
-		if (heaps[(at + i) % nheaps].n > 0)
-			h = &heaps[(at + i) % nheaps];
-	if (!h)
+	for (int32_t i = 0; i < nheaps; i++)
+		queued[i] = heaps[i].n;
+	n = own_steal(pid, queued, nheaps, victim);
+	if (own_fault() || n == 0 || *victim < 0 || *victim >= nheaps || heaps[*victim].n == 0) {
+		give_up(own_fault() ? own_fault() : "stole none while some were runnable");
+		return 0;
+	}
+	return n < heaps[*victim].n ? n : heaps[*victim].n;
+}
+
+/* Of the Ps' own heaps: a thief takes the oldest of another, and more to its own. */
+static struct plan *steal(int32_t pid)
+{
+	int32_t victim;
+	uint32_t n = spec.kind == POLICY_OWN ? choose_victim_own(pid, &victim)
+					     : choose_victim(&victim);
+	struct heap *h;
+	struct plan *first;
+
+	if (n == 0)
 		return NULL;
-	n = spec.steal == STEAL_ONE ? 1 : h->n - h->n / 2;
+	h = &heaps[victim];
 	first = heap_oldest(h);
 	take_out(first);
 	while (--n > 0) {
@@ -187,7 +218,7 @@ static struct plan *steal(int32_t pid)
 		take_out(more);
 		if (!insert(more, pid)) {
 			/* There was room where it came from. */
-			insert(more, (int32_t)(h - heaps));
+			insert(more, victim);
 			break;
 		}
 	}
@@ -206,8 +237,6 @@ static struct plan *pick_own(int32_t pid)
 {
 	const struct heddle_thread *t;
 
-	if (!own_picks())
-		return heaps[0].of[0];
 	t = own_pick(pid);
 	if (own_fault() || !t || !is_queued(t)) {
 		give_up(own_fault() ? own_fault()
@@ -220,17 +249,17 @@ static struct plan *pick_own(int32_t pid)
 
 struct g *plan_get_locked(int32_t pid)
 {
-	bool own = rankings[spec.kind].own;
-	struct heap *h = &heaps[own ? pid : 0];
+	struct heap *h = &heaps[each_its_own() ? pid : 0];
 	struct plan *plan;
 
-	if (h->n == 0 && !own)
+	if (plan_queued_locked() == 0)
 		return NULL;
-	if (spec.kind == POLICY_OWN)
+	if (spec.kind == POLICY_OWN && own_picks())
 		plan = pick_own(pid);
 	else if (h->n > 0)
 		/* Two that wake each other must not keep all others waiting. */
-		plan = own && ++turns % CHOOSE_GLOBAL_TICK == 0 ? heap_oldest(h) : h->of[0];
+		plan = rankings[spec.kind].own && ++turns % CHOOSE_GLOBAL_TICK == 0 ? heap_oldest(h)
+										    : h->of[0];
 	else
 		plan = steal(pid);
 	if (!plan)

@@ -55,14 +55,16 @@ uint64_t plan_lot(void);
 /* own_begin: takes the user's policy; false: it will not serve. */
 bool own_begin(const struct heddle_policy *policy, const struct policyspec *spec, uint64_t seed);
 
-/* own_*: the user's functions. own_picks: it has one that picks; own_pick: NULL: it broke a rule.
- * own_fault: what rule it broke, or NULL. */
+/* own_*: the user's functions. own_picks, own_steals: it has one that picks, or steals; own_pick:
+ * NULL, and own_steal: 0: it broke a rule. own_fault: what rule it broke, or NULL. */
 void own_started(struct plan *plan);
 void own_readied(struct plan *plan, int32_t pid);
 void own_ended(struct plan *plan);
 void own_slice(struct plan *plan);
 bool own_picks(void);
 const struct heddle_thread *own_pick(int32_t pid);
+bool own_steals(void);
+uint32_t own_steal(int32_t pid, const uint32_t *queued, int32_t n, int32_t *victim);
 const char *own_fault(void);
 const char *own_name(void);
 
