@@ -240,3 +240,99 @@ C
 		awk '$NF ~ /^clone/ { n += $4 } END { print n + 0 }')
 	[ "$calls" -ge 300 ]
 }
+
+@test "a thread whose maker waits for it, or it for its maker, is made by the kernel" {
+	gcc -shared -fPIC -x c - -o "$work/libwrap.so" <<'C'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+struct start {
+	void *(*fn)(void *);
+	void *arg;
+};
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+int known;
+static void *begin(void *arg)
+{
+	struct start start = *(struct start *)arg;
+	free(arg);
+	pthread_mutex_lock(&lock);
+	known++;
+	pthread_mutex_unlock(&lock);
+	return start.fn(start.arg);
+}
+int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg)
+{
+	int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) =
+		dlsym(RTLD_NEXT, "pthread_create");
+	struct start *start = malloc(sizeof(*start));
+	int r;
+	*start = (struct start){ fn, arg };
+	pthread_mutex_lock(&lock);
+	r = real(t, attr, begin, start);
+	pthread_mutex_unlock(&lock);
+	return r;
+}
+C
+	# Its helper is none of heddle's, as the lookup is glibc's.
+	gcc -shared -fPIC -x c - -o "$work/libhelp.so" <<'C'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <unistd.h>
+void *__libc_calloc(size_t, size_t);
+int left;
+static void *help(void *arg)
+{
+	for (;;)
+		pause();
+	return arg;
+}
+void *calloc(size_t n, size_t size)
+{
+	if (left > 0 && --left == 0) {
+		int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) =
+			dlsym(RTLD_NEXT, "pthread_create");
+		pthread_t t;
+		real(&t, NULL, help, NULL);
+	}
+	return __libc_calloc(n, size);
+}
+C
+	cat >"$work/some.c" <<'C'
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+extern int left __attribute__((weak));
+static pthread_barrier_t all;
+static void *thread(void *arg)
+{
+	pthread_barrier_wait(&all);
+	return arg;
+}
+int main(int argc, char **argv)
+{
+	pthread_t t[8];
+	pthread_barrier_init(&all, NULL, 9);
+	for (int i = 0; i < 8; i++) {
+		if (i == 4 && &left)
+			left = argc > 1 ? atoi(argv[1]) : 0;
+		pthread_create(&t[i], NULL, thread, NULL);
+	}
+	pthread_barrier_wait(&all);
+	for (int i = 0; i < 8; i++)
+		pthread_join(t[i], NULL);
+	puts("all right");
+}
+C
+	for lib in wrap help; do
+		gcc -pthread -o "$work/$lib" "$work/some.c" -L"$work" -Wl,--no-as-needed -l$lib -Wl,-rpath,"$work"
+		for n in 1 2 3 4 5 6; do
+			run timeout 20 "$work/$lib" $n
+			[ "$output" = "all right" ]
+			run preloaded 2 timeout 20 "$work/$lib" $n
+			[ "$output" = "all right" ]
+		done
+	done
+}

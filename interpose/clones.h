@@ -5,6 +5,7 @@
 
 #include <linux/sched.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 struct clone_taker {
 	/* In place of the call, with what it was to begin with. Returns the call's result. */
@@ -12,12 +13,16 @@ struct clone_taker {
 		     void (*start)(void *), void *arg);
 };
 
-/* Who takes the next one of the calling thread's that makes a thread; it is asked once. */
+/* Who takes the one of the calling thread's that makes a thread on that stack, where it begins; it
+ * is asked once. Others may come first: of a thread that the program's malloc makes. */
 extern __thread struct clone_taker *clone_taker
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
+extern __thread uintptr_t clone_stack
+	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* clones_catch: from now on they can be. False: they cannot. Once in the life of a process and its
- * children. Context: the only thread. */
-bool clones_catch(void);
+/* clones_catch: from now on they can be, if that function is glibc's: another's, which has glibc's
+ * called, may have its maker and the new thread wait for each other. False: they cannot. Once in
+ * the life of a process and its children. Context: the only thread. */
+bool clones_catch(const void *create);
 
 #endif

@@ -263,9 +263,17 @@ void thread_main_ended(void)
 
 /* ---- creation ---- */
 
+/* What the kernel thread has of the running thread's. */
+static struct robust_list_head *keeps(void)
+{
+	struct thread *self = thread_self();
+
+	return self->owns ? self->harvest.robust : NULL;
+}
+
 static int thread_harvest(const struct request *req, struct thread **out)
 {
-	struct thread *t = record_new(), *self = thread_self();
+	struct thread *t = record_new();
 	struct stack stack = { 0, 0 };
 	struct ghostspec spec;
 	int r;
@@ -283,8 +291,7 @@ static int thread_harvest(const struct request *req, struct thread **out)
 		t->harvest.lo = stack.lo;
 		t->harvest.size = stack.hi - stack.lo;
 	}
-	t->harvest.here = self != NULL;
-	t->harvest.keeps = self && self->owns ? self->harvest.robust : NULL;
+	t->harvest.keeps = thread_self() ? keeps : NULL;
 	r = harvest_make(&t->harvest, t->tid);
 	if (r == 0) {
 		spec.lo = t->harvest.lo;

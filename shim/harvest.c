@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <linux/rseq.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/rseq.h>
 #include <sys/syscall.h>
@@ -42,6 +43,14 @@ static struct {
 	bool has_robust;
 	uint32_t alive; /* what is in that word while the thread lives, if it is not the tid */
 } made;
+
+/* Has the calling thread an rseq area after all? A new one's would be registered, too. */
+static bool rseq_there(void)
+{
+	const struct rseq *area = (const struct rseq *)(arch_getfs() + (uintptr_t)rseq_offset);
+
+	return rseq_size != 0 && (int32_t) * (const volatile uint32_t *)&area->cpu_id >= 0;
+}
 
 static void rseq_gone(uintptr_t fsbase)
 {
@@ -173,7 +182,7 @@ static long take(struct clone_taker *taker, const struct clone_args *args, void 
 	arch_setfs((uintptr_t)args->tls);
 	arch_switch(&m->maker, &child);
 	arch_setfs(fs);
-	arch_syscall3(SYS_set_robust_list, (long)m->h->keeps, sizeof(struct robust_list_head), 0);
+	arch_syscall3(SYS_set_robust_list, (long)m->h->keeps(), sizeof(struct robust_list_head), 0);
 	arch_syscall4(SYS_rt_sigprocmask, SIG_SETMASK, (long)&mask, 0, SIGSET_BYTES);
 	return m->tid;
 }
@@ -194,10 +203,12 @@ int harvest_make(struct harvest *h, pid_t tid)
 		r = pthread_attr_setsigmask_np(&attr, &mask);
 	if (r == 0) {
 		/* The first tells what is to be known of all. */
-		if (catches && h->here && ld_acq(&made.known))
+		if (catches && h->keeps && ld_acq(&made.known) && !rseq_there()) {
 			clone_taker = &m.taker;
+			clone_stack = h->lo;
+		}
 		r = real_table.pthread_create(&h->thread, &attr, parked_thread, h);
-		clone_taker = NULL;
+		clone_stack = 0;
 	}
 	pthread_attr_destroy(&attr);
 	if (r != 0)
@@ -256,10 +267,12 @@ void harvest_start(bool wanted)
 {
 	const ptrdiff_t *offset = dlsym(RTLD_DEFAULT, "__rseq_offset");
 	const unsigned *size = dlsym(RTLD_DEFAULT, "__rseq_size");
+	const void *create;
 
 	if (offset && size) {
 		rseq_offset = *offset;
 		rseq_size = *size;
 	}
-	catches = wanted && clones_catch();
+	memcpy(&create, &real_table.pthread_create, sizeof(create));
+	catches = wanted && clones_catch(create);
 }

@@ -23,8 +23,9 @@ struct harvest {
 	/* Given to harvest_make: */
 	uintptr_t lo;
 	size_t size;
-	bool here; /* the caller is a G: its kernel thread may do what the thread begins with */
-	struct robust_list_head *keeps; /* and that one's list of robust mutexes */
+	/* The caller is a G: its kernel thread may do what the thread begins with. The list of
+	 * robust mutexes which that one has. */
+	struct robust_list_head *(*keeps)(void);
 
 	/* Found there: */
 	pthread_t thread;

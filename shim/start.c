@@ -2,11 +2,13 @@
  * the program first creates a thread. Owns heddle_mode. Until then it costs the program
  * nothing but this constructor. Read next: interpose/thread.c. */
 #include <errno.h>
+#include <fcntl.h>
 #include <gnu/libc-version.h>
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/single_threaded.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -215,10 +217,16 @@ __attribute__((destructor(101))) static void destruct(void)
 }
 
 /* Helpers of glibc's own, for aio or timers, may be there before the program's second thread, and
- * stand anywhere in it. */
+ * stand anywhere in it; or somebody's whom glibc does not know. */
 static bool may_patch(void)
 {
-	return config.patch && __libc_single_threaded;
+	enum { OF_ONE = 3 }; /* links: one for each, and what every folder has */
+	struct stat tasks;
+
+	return config.patch && __libc_single_threaded &&
+	       arch_syscall4(SYS_newfstatat, AT_FDCWD, (long)"/proc/self/task", (long)&tasks, 0) ==
+		       0 &&
+	       tasks.st_nlink == OF_ONE;
 }
 
 static void say_nothing(void)

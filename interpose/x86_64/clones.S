@@ -8,19 +8,19 @@
 	.p2align 4
 clone_entry:
 	.cfi_startproc
-	movq clone_taker@gottpoff(%rip), %r11
+	movq clone_stack@gottpoff(%rip), %r11
 	movq %fs:(%r11), %rcx
 	testq %rcx, %rcx
 	jz 1f
-	/* CLONE_THREAD: no process that something in between makes. */
-	testl $0x10000, (%rdi)
-	jnz 2f
+	cmpq %rcx, 40(%rdi)
+	je 2f
 1:	syscall
 	testq %rax, %rax
 	jmp *clone_resume(%rip)
 2:	movq $0, %fs:(%r11)
 	movq %rdi, %rsi
-	movq %rcx, %rdi
+	movq clone_taker@gottpoff(%rip), %r11
+	movq %fs:(%r11), %rdi
 	movq %r8, %rcx
 	subq $8, %rsp
 	.cfi_adjust_cfa_offset 8

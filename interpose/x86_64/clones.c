@@ -2,6 +2,7 @@
  * call and the test of its result behind it make room for a jump (patch.c). */
 #include "clones.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "patch.h"
@@ -14,13 +15,16 @@ static const struct springboard blank = { { 0xff, 0x25 } };
 enum { MOV = 5, ENTRY = 6 };
 
 __thread struct clone_taker *clone_taker;
+__thread uintptr_t clone_stack;
+
+_Static_assert(offsetof(struct clone_args, stack) == 40, "clone_entry knows it");
 
 void clone_entry(void);
 
 /* Where clone_entry goes on. */
 uintptr_t clone_resume __attribute__((visibility("hidden")));
 
-bool clones_catch(void)
+bool clones_catch(const void *create)
 {
 	static bool caught, done;
 	struct text_range text = { .name = "/libc.so" };
@@ -31,7 +35,8 @@ bool clones_catch(void)
 	if (done)
 		return caught;
 	done = true;
-	if (!patch_text(&text))
+	if (!patch_text(&text) || (const uint8_t *)create < text.lo ||
+	    (const uint8_t *)create >= text.hi)
 		return false;
 	for (const uint8_t *at = text.lo; at + sizeof(wanted) <= text.hi; at++)
 		if (memcmp(at, wanted, sizeof(wanted)) == 0) {
