@@ -17,6 +17,8 @@ uint64_t plan_slice(const struct g *gp);
 enum {
 	CHOOSE_GLOBAL_TICK = 61, /* each so many slices the global queue goes first */
 	CHOOSE_STEAL_ROUNDS = 4,
+	CHOOSE_ROW = 16,
+	CHOOSE_ROW_CYCLES = 4 * ARCH_CYCLES_20US,
 	CHOOSE_SLICE_NS = 10 * 1000 * 1000, /* unless it is ordered otherwise: sched.slice */
 	/* A slice of one that spins while others wait; how old one is before it is looked at. */
 	CHOOSE_SPIN_NS = 100 * 1000,
@@ -118,6 +120,28 @@ static inline bool choose_globalfirst(const struct p *pp)
 						   : tick % CHOOSE_GLOBAL_TICK == 0;
 
 	return turn && ld_rlx(&sched.runqsize) > 0;
+}
+
+/* Where one that yields goes: behind all, as in Go; where the slices of its P are short, behind
+ * those of its P, but for one in each row of them. (Ps that yield all the time would meet at the
+ * global queue's lock, and exchange all their Gs.) Who yields next has the P take its share of that
+ * queue, and all keep their turns. */
+enum yielding { YIELD_GLOBAL, YIELD_OWN, YIELD_TAKE };
+
+static inline enum yielding choose_yield(struct p *pp)
+{
+	uint32_t at = ld_rlx(&pp->schedtick) - pp->rowtick;
+	uint64_t now, row;
+
+	if (__builtin_expect(at < CHOOSE_ROW, 1))
+		return !pp->shortrow ? YIELD_GLOBAL : at <= 1 ? YIELD_TAKE : YIELD_OWN;
+	now = arch_cycles();
+	row = now - pp->rowseen;
+	pp->rowseen = now;
+	pp->rowtick += at;
+	pp->shortrow = row < CHOOSE_ROW_CYCLES &&
+		       !(__builtin_expect(sched.odd, 0) && !sched.knobs.yieldown);
+	return YIELD_GLOBAL;
 }
 
 /* Does the next choice take more than a look at the local queue? */

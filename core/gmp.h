@@ -237,6 +237,9 @@ struct p {
 	ATOMIC(uint32_t) urgent; /* Gs at the head of the global queue that this P owes a slice */
 	uint64_t timerseen; /* arch_cycles() at the last look at the timers */
 	uint64_t pollseen; /* arch_cycles() when it last looked at the poller for one that yields */
+	uint64_t rowseen; /* and when a row of slices began (choose_yield), */
+	uint32_t rowtick; /* with which; */
+	bool shortrow; /* the row before was short */
 	bool pollowed; /* it is to do so at its next choice */
 
 	/* The local queue: HACKING.md, "The local queue". */
@@ -275,6 +278,7 @@ struct knobs {
 	uint8_t steal; /* enum stealing */
 	bool runnext;
 	bool spin;
+	bool yieldown;
 };
 
 struct sched {

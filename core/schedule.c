@@ -301,68 +301,6 @@ void schedule(struct m *mp)
 	}
 }
 
-void await_parked(struct g *gp)
-{
-	for (int i = 0; ld_acq(&gp->status) == GPINNED; i++) {
-		claim_pause(i, &gp->status, GPINNED);
-	}
-}
-
-void ready(struct m *mp, struct g *gp)
-{
-	await_parked(gp);
-	CHECK(GMP_G4, ld_acq(&gp->status) == GWAITING);
-	/* Relaxed: it is ours alone since its wait was claimed; the queue publishes it. */
-	st_rlx(&gp->status, GRUNNABLE);
-	trace_ready(mp, gp);
-	count(mp->p, readies);
-	runqput(mp->p, gp, true);
-	wakep(mp);
-}
-
-void injectready(struct g *gp)
-{
-	struct glist one = { gp, 1, gp };
-
-	gp->schedlink = NULL;
-	injectglist(NULL, &one);
-}
-
-void injectglist(struct m *mp, struct glist *list)
-{
-	struct p *pp = mp ? ld_rlx(&mp->p) : NULL;
-	struct gqueue global = { NULL, NULL };
-	int32_t n = 0, idle = ld_sc(&sched.npidle);
-
-	for (struct g *gp = list->head; gp; gp = gp->schedlink) {
-		await_parked(gp);
-		CHECK(GMP_G4, ld_acq(&gp->status) == GWAITING);
-		st_rlx(&gp->status, GRUNNABLE);
-		trace_ready(mp, gp);
-	}
-	while (list->head && (!pp || n < idle)) {
-		struct g *gp = list->head;
-		list->head = gp->schedlink;
-		gqueue_push(&global, gp);
-		n++;
-	}
-	list->n -= n;
-	if (n > 0) {
-		lock(&sched.lock);
-		globrunqputbatch_locked(&global, n);
-		unlock(&sched.lock);
-		/* One M for each, as far as there are idle Ps: they find it in the queue. */
-		for (; n > 0 && ld_sc(&sched.npidle) != 0; n--)
-			startm(NULL, false);
-	}
-	if (list->head) {
-		runqputbatch(pp, list->head, list->n);
-		wakep(mp);
-	}
-	list->head = NULL;
-	list->n = 0;
-}
-
 void park(struct m *mp, struct g *gp, bool (*unlockf)(struct g *, void *), void *arg,
 	  enum waitreason reason)
 {
@@ -378,18 +316,6 @@ void gopark(bool (*unlockf)(struct g *, void *), void *arg, int reason)
 
 	park(pin(gp), gp, unlockf, arg, (enum waitreason)reason);
 	unpin(gp);
-}
-
-void goready(struct g *gp)
-{
-	struct g *self = getg();
-	struct m *mp = enter(self);
-
-	if (mp)
-		ready(mp, gp);
-	else
-		injectready(gp);
-	outof(self);
 }
 
 /* Who yields waits perhaps for one who waits for a descriptor: the next look would be sysmon's,
@@ -416,42 +342,85 @@ static bool gosched_g0(struct m *mp, struct p *pp, struct g *gp)
 	return !alone;
 }
 
+/* Of the global queue into the own one, behind all that wait there, as far as there is room. */
+static void take_share(struct p *pp)
+{
+	uint32_t n = ld_rlx(&pp->runqtail) - ld_rlx(&pp->runqhead), room = choose_room();
+	struct g *first, *rest;
+	int32_t more;
+
+	if (n >= room)
+		return;
+	room -= n;
+	lock(&sched.lock);
+	first = globrunqgetbatch_locked(
+		pp, (int32_t)room < choose_batch() ? (int32_t)room : choose_batch(), &rest, &more);
+	unlock(&sched.lock);
+	if (!first)
+		return;
+	first->schedlink = more > 0 ? rest : NULL;
+	runqputbatch(pp, first, more + 1);
+}
+
+/* NULL: there is none, and the lock is not held. */
+static struct g *gosched_locked(struct p *pp)
+{
+	struct g *next, *rest;
+	bool inherit;
+	int32_t n;
+
+	lock(&sched.lock);
+	next = runqget(pp, &inherit);
+	if (next)
+		return next;
+	next = globrunqgetbatch_locked(pp, choose_batch(), &rest, &n);
+	if (!next)
+		unlock(&sched.lock);
+	else if (n > 0)
+		runqputbatch(pp, rest, n);
+	return next;
+}
+
 bool gosched(void)
 {
-	struct g *gp = getg(), *next, *rest;
+	struct g *gp = getg(), *next = NULL;
 	struct m *mp = pin(gp);
 	struct p *pp = mp->p;
-	bool inherit = false;
-	int32_t n;
+	enum yielding how;
+	enum postkind kind;
+	bool inherit;
 
 	count(pp, yields);
 	if (unlikely(poll_owed(pp)) && !choose_turned())
 		pp->pollowed = true;
 	if (pp->pollowed || choice_is_hard(mp, pp))
 		return gosched_g0(mp, pp, gp);
-	/* One stay in the lock serves both the choice and, on the next G's stack, the
-	 * publication of this one. */
-	lock(&sched.lock);
-	next = runqget(pp, &inherit);
+	how = choose_yield(pp);
+	if (how == YIELD_TAKE && ld_rlx(&sched.runqsize) > 0)
+		take_share(pp);
+	if (how != YIELD_GLOBAL)
+		next = runqget(pp, &inherit);
 	if (!next) {
-		next = globrunqgetbatch_locked(pp, choose_batch(), &rest, &n);
+		next = gosched_locked(pp);
 		if (!next) {
-			unlock(&sched.lock);
 			unpin(gp);
 			return false;
 		}
-		if (n > 0)
-			runqputbatch(pp, rest, n);
+		if (how != YIELD_GLOBAL)
+			unlock(&sched.lock);
 	}
-	mp->post.kind = POST_GOSCHED;
+	/* One stay in the lock serves both the choice and, on the next G's stack, the publication
+	 * of this one. */
+	kind = how == YIELD_GLOBAL ? POST_GOSCHED : POST_YIELD;
+	mp->post.kind = kind;
 	mp->post.g = gp;
 	if (unlikely(next->lockedm != NULL)) {
 		mp->pendingg = next;
-		trace_stop(mp, gp, POST_GOSCHED);
+		trace_stop(mp, gp, kind);
 		switch_to_g0(mp, gp);
 	} else {
 		bump(&pp->schedtick);
-		trace_switch(mp, gp, POST_GOSCHED, next);
+		trace_switch(mp, gp, kind, next);
 		switch_to(mp, gp, next);
 	}
 	resumed(gp);

@@ -432,6 +432,7 @@ bool plan_begin(const struct policyspec *wanted, const struct heddle_policy *own
 		.steal = spec.steal,
 		.runnext = spec.runnext,
 		.spin = spec.spin,
+		.yieldown = spec.yieldown,
 	};
 	sched.odd = true;
 	if (spec.kind == POLICY_OWN && !own_begin(own, &spec, seed)) {

@@ -8,7 +8,7 @@ enum {
 	ANY = 1u << POLICY_KINDS
 };
 
-enum key { SLICE, GRQ, LOCAL, STEAL, RUNNEXT, SPIN, DEPTH, STEPS };
+enum key { SLICE, GRQ, LOCAL, STEAL, RUNNEXT, YIELD, SPIN, DEPTH, STEPS };
 
 /* A switch, and for which policies. */
 static const struct {
@@ -21,6 +21,7 @@ static const struct {
 	{ "local", LOCAL, 1u << POLICY_GO },
 	{ "steal", STEAL, 1u << POLICY_GO | 1u << POLICY_LIFO },
 	{ "runnext", RUNNEXT, 1u << POLICY_GO },
+	{ "yield", YIELD, 1u << POLICY_GO },
 	{ "spin", SPIN, ANY },
 	{ "depth", DEPTH, 1u << POLICY_PCT },
 	{ "steps", STEPS, 1u << POLICY_PCT },
@@ -119,6 +120,12 @@ static bool read_steal(const char **s, struct policyspec *to)
 	return true;
 }
 
+static bool read_yield(const char **s, bool *own)
+{
+	*own = word(s, "own");
+	return *own || word(s, "global");
+}
+
 static const char *read_value(enum key key, const char **s, struct policyspec *to)
 {
 	switch (key) {
@@ -136,6 +143,8 @@ static const char *read_value(enum key key, const char **s, struct policyspec *t
 		return read_steal(s, to) ? NULL : "steal is half or one, with go also off";
 	case RUNNEXT:
 		return read_on(s, &to->runnext) ? NULL : "runnext is on or off";
+	case YIELD:
+		return read_yield(s, &to->yieldown) ? NULL : "yield is own or global";
 	case SPIN:
 		return read_on(s, &to->spin) ? NULL : "spin is on or off";
 	case DEPTH:
@@ -159,7 +168,7 @@ static const char *read_switch(const char **s, struct policyspec *to)
 		wrong = read_value(switches[i].key, s, to);
 		return wrong || is_end(**s) ? wrong : "there is more than a value";
 	}
-	return "the switches are slice, spin, grq, local, steal, runnext, depth and steps";
+	return "the switches are slice, spin, grq, local, steal, runnext, yield, depth and steps";
 }
 
 static bool is_file(const char *text, size_t *len)
@@ -181,6 +190,7 @@ bool policy_parse(const char *text, struct policyspec *to, const char **wrong)
 				   .depth = 3,
 				   .steps = 1000,
 				   .runnext = true,
+				   .yieldown = true,
 				   .spin = true };
 	*wrong = NULL;
 	if (is_file(text, &to->filelen)) {

@@ -36,6 +36,7 @@ struct policyspec {
 	uint8_t steal; /* enum stealing */
 	bool runnext;
 	bool spin;
+	bool yieldown;
 };
 
 /* policy_parse: false: *wrong says in a few words why not. The text must stay. */

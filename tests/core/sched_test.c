@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "host.h"
+#include "policies/spec.h"
 #include "sched.h"
 
 enum { MS = 1000 * 1000, CPU = 2 /* CLOCK_PROCESS_CPUTIME_ID */ };
@@ -201,6 +202,86 @@ TEST(gosched_lets_others_have_their_turns)
 	group_wait(&grp);
 }
 
+static uint64_t work; /* ns, before each yield */
+static ATOMIC(uint32_t) moves, strays, nfound;
+
+/* Counts how often it finds itself on another P, others in the global queue, or that it is not its
+ * turn. */
+static void yield_and_look(void *arg)
+{
+	static int order[ROUND * ROUNDS], n;
+	bool alone = ld_rlx(&sched.gomaxprocs) == 1;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		int32_t pid = ld_rlx(&getg()->m->p)->id;
+		uint64_t until = work ? now_ns() + work : 0;
+		while (until && now_ns() < until)
+			arch_relax();
+		if (alone) {
+			order[n] = (int)(uintptr_t)arg;
+			add_rlx(&strays, n >= ROUND && order[n] != order[n - ROUND]);
+			n++;
+		}
+		gosched();
+		add_rlx(&moves, ld_rlx(&getg()->m->p)->id != pid);
+		add_rlx(&nfound, ld_rlx(&sched.runqsize) > 0);
+	}
+	group_done(&grp);
+}
+
+static void look_at_yields(int procs, uint32_t n, uint64_t ns)
+{
+	start_with(procs, without_sysmon);
+	work = ns;
+	grp.left = n;
+	for (uintptr_t i = 0; i < n; i++)
+		go(yield_and_look, (void *)i);
+	group_wait(&grp);
+}
+
+static bool slices_are_short(void)
+{
+	if (!can_preempt())
+		skipped("the sanitizer's slices are not");
+	return can_preempt();
+}
+
+TEST(who_yields_all_the_time_stays_with_his_p)
+{
+	if (!slices_are_short())
+		return;
+	look_at_yields(2, 50, 0);
+	EXPECT(ld_rlx(&moves) < 50 * ROUNDS / 5);
+}
+
+TEST(who_yields_all_the_time_is_anybodys_at_times)
+{
+	if (!slices_are_short())
+		return;
+	look_at_yields(1, ROUND, 0);
+	EXPECT(ld_rlx(&strays) < ROUND * ROUNDS / 10);
+	EXPECT(ld_rlx(&nfound) > 0);
+	EXPECT(ld_rlx(&nfound) < ROUND * ROUNDS / 5);
+}
+
+TEST(who_works_and_yields_waits_behind_all)
+{
+	look_at_yields(1, ROUND, 20 * 1000);
+	/* But for each 61st slice. */
+	EXPECT(ld_rlx(&strays) <= ROUND * ROUNDS / CHOOSE_GLOBAL_TICK * 2);
+	EXPECT(ld_rlx(&nfound) > ROUND * ROUNDS / 3);
+}
+
+static void by_gos_yields(struct core_config *config)
+{
+	static struct policyspec wanted;
+	const char *wrong;
+
+	EXPECT(policy_parse("go,yield=global", &wanted, &wrong));
+	config->policy = &wanted;
+	without_sysmon(config);
+}
+
 static uint32_t slices;
 
 static void yield_until_stop(void *arg)
@@ -217,7 +298,7 @@ TEST(the_global_queue_is_served_beside_a_full_local_one)
 {
 	uint32_t most = 0;
 
-	start_with(1, without_sysmon);
+	start_with(1, by_gos_yields);
 	grp.left = 10;
 	for (int i = 0; i < 10; i++)
 		go(yield_until_stop, NULL);

@@ -5,7 +5,7 @@
  *           its P (a hog) must not hold up the others while there is another P.
  * Mirrors   steal.c (findrunnable's steps 4, 5, 7 to 9 and 12, wakep, resetspinning),
  *           plist.c (pidleget, pidleput, needspinning), mstart.c (startm, stopm,
- *           handoffp), schedule.c (POST_YIELD, injectglist without a P).
+ *           handoffp), schedule.c (POST_YIELD), ready.c (injectglist without a P).
  * Left out  timers and netpoll (sleep.pml), who may take a P (claim.pml), stop-the-world,
  *           wired Gs, and sysmon's look for forgotten work: the promise holds without it.
  *           A queue is a count of Gs; a thief takes one. A stay in sched.lock

@@ -4,7 +4,7 @@
  *           saved, never runs on two Ms, never sleeps for ever; a timer or signal that is
  *           late never ends a later wait; a waiter and its timer are linked nowhere once
  *           the wait has returned (WS_S1, WS_S2, GMP_G4).
- * Mirrors   schedule.c (leave, finish_switch's POST_PARK, await_parked, ready), sched.h
+ * Mirrors   schedule.c (leave, finish_switch's POST_PARK), ready.c (await_parked, ready), sched.h
  *           (wait_begin, wait_claim), futex.c (wait_g, unlink_late), sleep.c (gosleep,
  *           gointerrupt), timers.c (timer_arm, timer_disarm, expire).
  * Left out  which queue a ready G is on, Ps, the value that a futex wait compares
