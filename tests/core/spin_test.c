@@ -196,11 +196,22 @@ static void walk_numbers(void)
 	add_rlx(&result, (uint64_t)x);
 }
 
+/* In the registers of the x87, beside a counter. */
+static void walk_long_numbers(void)
+{
+	long double x = 1;
+
+	for (uint64_t i = 1; !ld_rlx(&stop); i++)
+		x = x / 3 + (long double)(int64_t)i;
+	add_rlx(&result, (uint64_t)x);
+}
+
 static void compute_one(void *arg)
 {
-	static void (*const loops[])(void) = { sum_memory, count_primes, walk_numbers, iterate };
+	static void (*const loops[])(void) = { sum_memory, count_primes, walk_numbers,
+					       walk_long_numbers, iterate };
 
-	loops[(uintptr_t)arg % 4]();
+	loops[(uintptr_t)arg % 5]();
 	group_done(&grp);
 }
 
@@ -209,8 +220,8 @@ TEST(loops_that_compute_keep_their_slices)
 	if (no_signal())
 		return;
 	start(2);
-	grp.left = 6;
-	for (uintptr_t i = 0; i < 6; i++)
+	grp.left = 10;
+	for (uintptr_t i = 0; i < 10; i++)
 		go(compute_one, (void *)i);
 	sleep_ns(1000 * MS);
 	st_rlx(&stop, 1);

@@ -3,10 +3,12 @@
  * The frame is, upwards: return address, ucontext, siginfo; and, wherever the kernel
  * aligned it, the extended cpu state that uc_mcontext.fpregs points to. The state's
  * length is in its software-reserved bytes. */
+#include <cpuid.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <ucontext.h>
 
+#include "atomic.h"
 #include "os.h"
 #include "sigsave.h"
 
@@ -14,6 +16,8 @@ enum {
 	FP_MAGIC1 = 0x46505853,
 	FP_SW_OFFSET = 464, /* in the legacy area of 512 bytes */
 	FP_LEGACY = 512,
+	XSAVE_PARTS = 8,
+	XSAVE_COMPUTE = 1 << 2 | 1 << 5 | 1 << 6 | 1 << 7, /* AVX; of AVX-512 masks, halves, high */
 	COMEBACK_STACK = 4096,
 	PAGE = 4096,
 	RED_ZONE = 128,
@@ -193,9 +197,53 @@ bool arch_sigfutex(const void *at, uintptr_t *addr, int *op)
 	return pc[0] == SYSCALL_0 && pc[1] == SYSCALL_1;
 }
 
+/* Of what XSAVE keeps behind the legacy area: where the registers are that compute. */
+static const struct part {
+	uint32_t at, size;
+} * parts_of_xsave(void)
+{
+	enum { LEAF = 13 };
+	static struct part parts[XSAVE_PARTS];
+	static ATOMIC(bool) known;
+	uint32_t c, d;
+
+	/* Acquire: pairs with the release below. Who comes meanwhile writes the same. */
+	if (ld_acq(&known))
+		return parts;
+	for (uint32_t i = 0; i < XSAVE_PARTS; i++)
+		if (!(XSAVE_COMPUTE >> i & 1) ||
+		    !__get_cpuid_count(LEAF, i, &parts[i].size, &parts[i].at, &c, &d))
+			parts[i].size = 0;
+	st_rel(&known, true);
+	return parts;
+}
+
+static uint64_t mixed(uint64_t sum, const void *at, size_t size)
+{
+	for (size_t i = 0; i < size / 8; i++)
+		sum = (sum ^ ((const uint64_t *)at)[i]) * 0x9e3779b97f4a7c15u;
+	return sum;
+}
+
+/* All registers of vectors and of the x87. Those that are as at the start have no words there. */
+static uint64_t mixed_vectors(const struct _libc_fpstate *fp)
+{
+	const char *area = (const char *)fp;
+	uint64_t sum = mixed(mixed(0, fp->_st, sizeof(fp->_st)), fp->_xmm, sizeof(fp->_xmm)), has;
+	const struct part *parts = parts_of_xsave();
+
+	if (fpstate_size(fp) <= FP_LEGACY)
+		return sum;
+	has = *(const uint64_t *)(const void *)(area + FP_LEGACY);
+	for (int i = 0; i < XSAVE_PARTS; i++)
+		if ((has >> i & 1) && parts[i].size != 0 &&
+		    parts[i].at + parts[i].size <= fpstate_size(fp))
+			sum = mixed(sum, area + parts[i].at, parts[i].size);
+	return sum;
+}
+
 void arch_sigregs(const void *at, struct sigregs *to)
 {
-	enum { XMM_WORDS = 32 };
 	const ucontext_t *uc = at;
 	const greg_t *regs = uc->uc_mcontext.gregs;
 	const struct _libc_fpstate *fp = uc->uc_mcontext.fpregs;
@@ -205,9 +253,7 @@ void arch_sigregs(const void *at, struct sigregs *to)
 		to->others[n++] = (uint64_t)regs[i];
 	to->sp = (uintptr_t)regs[REG_RSP];
 	to->pc = (uintptr_t)regs[REG_RIP];
-	to->vector = 0;
-	for (int i = 0; fp && i < XMM_WORDS; i++)
-		to->vector = (to->vector ^ ((const uint64_t *)fp->_xmm)[i]) * 0x9e3779b97f4a7c15u;
+	to->vector = fp ? mixed_vectors(fp) : 0;
 }
 
 uintptr_t arch_sigpc(const void *uc)
