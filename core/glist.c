@@ -132,6 +132,8 @@ void gfput(struct m *mp, struct g *gp)
 		st_rlx(&gp->lockedm->lockedg, NULL);
 	gp->lockedm = NULL;
 	gp->lockedcount = 0;
+	if (unlikely(ld_rlx(&gp->spinner) || gp->spinmisses != 0))
+		spin_ended(gp);
 	if (gp->adopted) {
 		/* The program's own stack and thread block; the next user gets some of ours. */
 		gp->adopted = false;

@@ -448,11 +448,11 @@ void preempt_undo(void);
 /* ---- spin.c ---- */
 
 /* spin_check: gp, in a slice on pp that is that old while others wait, may be spinning. Returns
- * after how many ns sysmon, which calls, is to come by for that; 0: it need not.
- * spin_seen: gp was found at uc: true if it does, and is to give way; denied: it cannot.
- * Context  signal 32. */
+ * after how many ns sysmon, which calls, is to come by; 0: it need not. spin_ended: forgets all.
+ * spin_seen: signal 32 found gp at uc: true if it does, and is to give way; denied: it cannot. */
 uint64_t spin_check(struct p *pp, struct m *mp, struct g *gp, uint64_t age, uint64_t now);
 bool spin_seen(struct m *mp, struct g *gp, const void *uc, bool denied);
+void spin_ended(struct g *gp);
 
 /* ---- retake.c ---- */
 

@@ -172,6 +172,13 @@ bool spin_seen(struct m *mp, struct g *gp, const void *uc, bool denied)
 	return true;
 }
 
+void spin_ended(struct g *gp)
+{
+	forget(gp);
+	gp->spinmisses = 0;
+	st_rlx(&gp->spinskip, 0);
+}
+
 /* How long one may run that is known to spin: half of what each of those ran, on the average, who
  * had the P since it gave way. So among spinners turns are short; and who was taken for one, and
  * computes, loses no more than a part of its share. */
@@ -194,6 +201,7 @@ uint64_t spin_check(struct p *pp, struct m *mp, struct g *gp, uint64_t age, uint
 	uint32_t tick = ld_rlx(&pp->schedtick) + 1;
 	bool known = ld_rlx(&gp->spinner), first = mon->looktick != tick, burns;
 	uint64_t due = known ? turn_of(gp, pp) : CHOOSE_LOOK_NS, cpu;
+	uint8_t skip;
 
 	/* It had its work to do when it was looked at last. */
 	if (known && !first && due < mon->lookdue)
@@ -202,8 +210,9 @@ uint64_t spin_check(struct p *pp, struct m *mp, struct g *gp, uint64_t age, uint
 		return known || ld_rlx(&gp->spinskip) == 0 ? due - age : 0;
 	if (ld_rlx(&mp->lookedtick) == tick)
 		return 0;
-	if (!known && ld_rlx(&gp->spinskip) != 0) {
-		st_rlx(&gp->spinskip, (uint8_t)(ld_rlx(&gp->spinskip) - 1));
+	skip = ld_rlx(&gp->spinskip);
+	if (!known && skip != 0) {
+		st_rlx(&gp->spinskip, (uint8_t)(skip - 1));
 		st_rlx(&mp->lookedtick, tick);
 		return 0;
 	}
@@ -221,8 +230,8 @@ uint64_t spin_check(struct p *pp, struct m *mp, struct g *gp, uint64_t age, uint
 		return BURNS_NS;
 	if (burns && ld_rlx(&mp->looks.tick) == tick && !apart(&mp->looks, cpu))
 		return APART_NS - (cpu - ld_rlx(&mp->looks.cpu));
-	/* Once more for one of whom nothing is known yet: it may have fallen asleep since. */
-	if (!burns || (!known && os_threadasleep(ld_rlx(&mp->tid))) || !preemptlook(pp))
+	/* It may have fallen asleep since. */
+	if (!burns || os_threadasleep(ld_rlx(&mp->tid)) || !preemptlook(pp))
 		return 0;
 	/* Of one that is known the next slice begins at once. */
 	mon->lookdue = 2 * age;
