@@ -21,7 +21,7 @@ struct patch {
 	struct springboard board;
 };
 
-/* patch_text: the library whose file's name has that in it: its text. False: there is none. */
+/* patch_text: the library whose path's last part begins so: its text. False: there is none. */
 struct text_range {
 	const char *name;
 	const uint8_t *lo, *hi;

@@ -22,9 +22,10 @@ _Static_assert(sizeof(struct springboard) * PATCH_MOST <= PAGE, "one page of the
 static int find_text(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	struct text_range *t = arg;
+	const char *file = strrchr(info->dlpi_name, '/');
 
 	(void)size;
-	if (!strstr(info->dlpi_name, t->name))
+	if (!file || strncmp(file, t->name, strlen(t->name)) != 0)
 		return 0;
 	for (int i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
