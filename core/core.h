@@ -131,6 +131,7 @@ int newproc(void (*fn)(void *), void *arg, size_t stacksize, struct g **gp);
  * gkeep: is the running G, when it ends, to stay off the free lists?
  * gdead: true if such a G has ended and nobody stands on its stack any more.
  * grecycle: puts one that is dead on the free lists.
+ * grehost: another base and FS base for one that is dead and on no list, on the same stack.
  * Context  a G, or a kernel thread that is no M. Blocks: nobody. */
 struct ghostspec {
 	uintptr_t lo, hi; /* the stack */
@@ -139,6 +140,7 @@ struct ghostspec {
 	void *host;
 };
 struct g *ghost(const struct ghostspec *spec);
+void grehost(struct g *gp, const struct ghostspec *spec);
 struct g *gtake(size_t stacksize);
 void gstart(struct g *gp, void (*fn)(void *), void *arg, uint64_t sigmask);
 void gbegun(void);

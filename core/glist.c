@@ -358,6 +358,12 @@ struct g *ghost(const struct ghostspec *spec)
 		return NULL;
 	st_rlx(&gp->status, GDEAD);
 	gp->hosted = true;
+	grehost(gp, spec);
+	return gp;
+}
+
+void grehost(struct g *gp, const struct ghostspec *spec)
+{
 	gp->stack.lo = spec->lo;
 	gp->stack.hi = spec->hi;
 	gp->base = spec->base;
@@ -365,7 +371,6 @@ struct g *ghost(const struct ghostspec *spec)
 	gp->head.host = spec->host;
 	/* Before its first run, for gof. */
 	st_rlx(tls_wordof(spec->fsbase), gp);
-	return gp;
 }
 
 struct g *gown(size_t stacksize)

@@ -45,23 +45,26 @@ static uintptr_t stdio[MOST_PLACES];
 static int nstdio;
 
 /* Found once: they stay where they are, and the child of a fork must not ask the loader. */
-static void find_stdio(void)
+void cancel_find(void)
 {
+	static bool asked;
 	static const char *const names[] = { "read", "write" };
 	const void *fns[2];
+	int n = 0;
 
+	if (asked)
+		return;
 	memcpy(&fns[0], &real_table.read, sizeof(fns[0]));
 	memcpy(&fns[1], &real_table.write, sizeof(fns[1]));
 	for (int i = 0; i < 2; i++)
-		nstdio += syscalls_of(fns[i], lookup_size(names[i], fns[i]), stdio + nstdio,
-				      MOST_PLACES - nstdio);
+		n += syscalls_of(fns[i], lookup_size(names[i], fns[i]), stdio + n, MOST_PLACES - n);
+	nstdio = n;
+	asked = true;
 }
 
 void cancel_init(void)
 {
 	own_fence = !os_membarrier();
-	if (nstdio == 0)
-		find_stdio();
 }
 
 /* About to be made there, perhaps again; or made. */

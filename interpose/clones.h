@@ -21,8 +21,9 @@ extern __thread uintptr_t clone_stack
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 /* clones_catch: from now on they can be, if that function is glibc's: another's, which has glibc's
- * called, may have its maker and the new thread wait for each other. False: they cannot. Once in
- * the life of a process and its children. Context: the only thread. */
-bool clones_catch(const void *create);
+ * called, may have its maker and the new thread wait for each other. If they can already, as in the
+ * child of a fork, or if it may not patch code, nothing changes. False: they cannot. Context: the
+ * only thread. */
+bool clones_catch(const void *create, bool may);
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdarg.h>
 
 #include "fd.h"
-#include "futex.h"
+#include "loader.h"
 #include "lookup.h"
 #include "thread.h"
 #include "wire.h"
@@ -18,58 +18,14 @@ EXPORT pid_t _Fork(void)
 
 	served();
 	process_forking();
-	process_holds();
+	loader_forks();
 	pid = real_table._Fork();
 	if (pid == 0)
 		heddle_forked();
 	else
-		process_letsgo();
+		loader_forked();
 	process_forked();
 	return pid;
-}
-
-/* ---- the loader's list ---- */
-
-static ATOMIC(uint32_t) walkers, forkers;
-
-/* Either counts itself, and then looks for the other: sequentially consistent, so that one of the
- * two waits. */
-void process_lists(void)
-{
-	uint32_t n;
-
-	while (add_sc(&walkers, 1), (n = ld_sc(&forkers)) != 0) {
-		process_listed();
-		futex_wait(&forkers, n, (uint32_t)FUTEX_ANY, NULL, 0);
-	}
-}
-
-void process_listed(void)
-{
-	add_sc(&walkers, (uint32_t)-1);
-	if (unlikely(ld_sc(&forkers) != 0))
-		futex_wake(&walkers, FUTEX_ANY, (uint32_t)FUTEX_ANY, 0);
-}
-
-void process_holds(void)
-{
-	uint32_t n;
-
-	add_sc(&forkers, 1);
-	while ((n = ld_sc(&walkers)) != 0)
-		futex_wait(&walkers, n, (uint32_t)FUTEX_ANY, NULL, 0);
-}
-
-void process_letsgo(void)
-{
-	if (add_sc(&forkers, (uint32_t)-1) == 1)
-		futex_wake(&forkers, FUTEX_ANY, (uint32_t)FUTEX_ANY, 0);
-}
-
-void process_renewed(void)
-{
-	st_rlx(&walkers, 0);
-	st_rlx(&forkers, 0);
 }
 
 /* exit runs our destructor; this runs nobody's. */
@@ -118,12 +74,13 @@ EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
 	va_end(args);
 	if (!served() || (flags & CLONE_THREAD))
 		return real_table.clone(fn, stack, flags, arg, parent, tls, child);
-	process_forking();
 	if (!(flags & CLONE_VM)) {
-		process_holds();
+		process_forking();
+		loader_forks();
 		r = real_table.clone(start_forked, stack, flags, &start, parent, tls, child);
-		process_letsgo();
+		loader_forked();
 	} else {
+		process_forking();
 		/* It has this thread's memory, and while the thread waits for it, its place. */
 		if ((flags & CLONE_VFORK) && !(flags & CLONE_SETTLS) && thread_self())
 			gp = core_vforking();

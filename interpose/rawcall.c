@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 
 #include "fd.h"
+#include "loader.h"
 #include "mutex.h"
 #include "os.h"
 #include "preempt.h"
@@ -374,9 +375,12 @@ static long make_process(long nr, const long *a)
 	long r;
 
 	process_forking();
+	loader_forks();
 	r = arch_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
 	if (r == 0)
 		heddle_forked();
+	else
+		loader_forked();
 	process_forked();
 	return r;
 }

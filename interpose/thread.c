@@ -199,7 +199,7 @@ static void __attribute__((noreturn)) thread_finish(struct thread *t)
 		for (;;)
 			gopark(NULL, NULL, 0);
 	}
-	thread_locals_renew();
+	t->stale = !thread_locals_renew();
 	thread_unwire(t);
 	gpursued(t->gp);
 	gkeep(true);
@@ -271,6 +271,43 @@ static struct robust_list_head *keeps(void)
 	return self->owns ? self->harvest.robust : NULL;
 }
 
+/* The maker is not always the one who made it first. */
+static int thread_make(struct thread *t)
+{
+	t->harvest.keeps = thread_self() ? keeps : NULL;
+	return harvest_make(&t->harvest, t->tid);
+}
+
+static struct ghostspec spec_of(struct thread *t)
+{
+	return (struct ghostspec){
+		.lo = t->harvest.lo,
+		.hi = t->harvest.lo + t->harvest.size,
+		.base = t->harvest.base,
+		.fsbase = t->harvest.fsbase,
+		.host = t,
+	};
+}
+
+/* Another of glibc's threads on the stack of one that could not be renewed. Only here, for both
+ * take a lock of the loader's, as glibc's pthread_create does, and no end or join of a thread. */
+static int thread_anew(struct thread *t)
+{
+	struct ghostspec spec;
+	int r;
+
+	t->reaped = t->reaped || harvest_reap(&t->harvest);
+	if (!t->reaped)
+		return EAGAIN;
+	r = thread_make(t);
+	if (r != 0)
+		return r;
+	t->stale = t->reaped = false;
+	spec = spec_of(t);
+	grehost(t->gp, &spec);
+	return 0;
+}
+
 static int thread_harvest(const struct request *req, struct thread **out)
 {
 	struct thread *t = record_new();
@@ -291,14 +328,9 @@ static int thread_harvest(const struct request *req, struct thread **out)
 		t->harvest.lo = stack.lo;
 		t->harvest.size = stack.hi - stack.lo;
 	}
-	t->harvest.keeps = thread_self() ? keeps : NULL;
-	r = harvest_make(&t->harvest, t->tid);
+	r = thread_make(t);
 	if (r == 0) {
-		spec.lo = t->harvest.lo;
-		spec.hi = t->harvest.lo + t->harvest.size;
-		spec.base = t->harvest.base;
-		spec.fsbase = t->harvest.fsbase;
-		spec.host = t;
+		spec = spec_of(t);
 		t->gp = ghost(&spec);
 		if (!t->gp) {
 			harvest_reap(&t->harvest);
@@ -314,6 +346,7 @@ static int thread_harvest(const struct request *req, struct thread **out)
 static int thread_new(const struct request *req, struct thread **out)
 {
 	struct g *gp = NULL;
+	struct thread *t;
 
 	/* A recycled one has a guard of a page. */
 	if (!req->stack && req->guard <= PAGE)
@@ -331,10 +364,16 @@ static int thread_new(const struct request *req, struct thread **out)
 		if (!gp)
 			return r;
 	}
-	*out = ghost_of(gp);
+	*out = t = ghost_of(gp);
 	/* Another thread, for all that the program can tell. */
-	(*out)->tid = tid_new();
-	*(*out)->harvest.tidaddr = (*out)->tid;
+	t->tid = tid_new();
+	if (unlikely(t->stale)) {
+		int r = thread_anew(t);
+		if (r != 0)
+			grecycle(gp);
+		return r;
+	}
+	*t->harvest.tidaddr = t->tid;
 	return 0;
 }
 

@@ -78,6 +78,9 @@ struct thread {
 	pid_t tid; /* what gettid says */
 	uint64_t startmask; /* the signal mask of its start */
 	bool ownstack; /* the program brought the stack: not for recycling */
+	bool stale; /* its thread-local variables are not renewed: to be made anew before it serves
+		       again */
+	bool reaped; /* of such a one glibc has nothing any more */
 	bool main;
 	bool own; /* heddle's, not the program's */
 	bool rawrobust; /* its robust list is the program's word to the kernel, not glibc's */
@@ -177,21 +180,11 @@ void thread_main_ended(void) __attribute__((noreturn));
 /* thread_vanish: ends the running thread without a word to the program. */
 void thread_vanish(struct thread *t) __attribute__((noreturn));
 
-/* process_lists .. process_listed: about a walk through the loader's list of objects, by a thread
- * that takes no signals: nobody forks meanwhile. The list has a lock that glibc does not renew in
- * the child, which needs it for its first thread. process_holds: who forks waits for those who
- * walk, and they for it until process_letsgo; process_renewed: in the child. In process.c. */
-void process_lists(void);
-void process_listed(void);
-void process_holds(void);
-void process_letsgo(void);
-void process_renewed(void);
-
 /* thread_locals_end: the program's destructors of thread-local data. thread_locals_renew: every
  * image of it as for a fresh thread, but for libc's own; nothing of the program's runs on it any
- * more. In tsd.c. */
+ * more. False if that cannot be: the thread serves no other. In tsd.c. */
 void thread_locals_end(void);
-void thread_locals_renew(void);
+bool thread_locals_renew(void);
 
 /* cancel_point: ends the thread if it is cancelled. cancel_begin .. cancel_end: about a wait
  * that a cancellation ends with EINTR; cancel_begin and cancel_end are cancel_points. */
@@ -206,8 +199,10 @@ static inline void cancel_look(struct thread *t)
 }
 
 /* cancel_announce: from here on a canceller interrupts the waits of the running thread t; the
- * look whether it is cancelled comes after. cancel_init: before the second thread. */
+ * look whether it is cancelled comes after. cancel_find: asks the loader. cancel_init: before the
+ * second thread. */
 void cancel_announce(struct thread *t);
+void cancel_find(void);
 void cancel_init(void);
 void cancel_begin(void);
 void cancel_end(void);

@@ -7,6 +7,7 @@
 #include <locale.h>
 #include <string.h>
 
+#include "loader.h"
 #include "thread.h"
 #include "tls_image.h"
 
@@ -74,11 +75,13 @@ void thread_locals_end(void)
 			pthread_setspecific(key, NULL);
 }
 
-void thread_locals_renew(void)
+bool thread_locals_renew(void)
 {
-	process_lists();
+	if (!loader_take())
+		return false;
 	tls_reset();
-	process_listed();
+	loader_letgo();
 	uselocale(LC_GLOBAL_LOCALE);
 	errno = 0;
+	return true;
 }

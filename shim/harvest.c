@@ -233,11 +233,13 @@ void harvest_adopt(struct harvest *h)
 	drop_rseq(h->fsbase);
 }
 
-void harvest_reap(struct harvest *h)
+bool harvest_reap(struct harvest *h)
 {
+	if (arch_clone_into(&h->parked, h->fsbase, h->tidaddr) <= 0)
+		return false;
 	/* glibc waits for its own field, as if the thread had never been ours. */
-	if (arch_clone_into(&h->parked, h->fsbase, h->tidaddr) > 0)
-		real_table.pthread_join(h->thread, NULL);
+	real_table.pthread_join(h->thread, NULL);
+	return true;
 }
 
 static bool find_tid(void)
@@ -263,16 +265,27 @@ bool harvest_init(void)
 	return find_tid();
 }
 
-void harvest_start(bool wanted)
+void harvest_ask(void)
 {
-	const ptrdiff_t *offset = dlsym(RTLD_DEFAULT, "__rseq_offset");
-	const unsigned *size = dlsym(RTLD_DEFAULT, "__rseq_size");
-	const void *create;
+	static bool asked; /* once: in the child of a fork the loader may be locked */
+	const ptrdiff_t *offset;
+	const unsigned *size;
 
+	if (asked)
+		return;
+	offset = dlsym(RTLD_DEFAULT, "__rseq_offset");
+	size = dlsym(RTLD_DEFAULT, "__rseq_size");
 	if (offset && size) {
 		rseq_offset = *offset;
 		rseq_size = *size;
 	}
+	asked = true;
+}
+
+void harvest_start(bool patches)
+{
+	const void *create;
+
 	memcpy(&create, &real_table.pthread_create, sizeof(create));
-	catches = wanted && clones_catch(create);
+	catches = clones_catch(create, patches);
 }

@@ -49,8 +49,8 @@ int harvest_make(struct harvest *h, pid_t tid);
 void harvest_adopt(struct harvest *h);
 
 /* harvest_reap: ends one that no G runs on, and frees all that glibc had for it.
- * Blocks: as harvest_make. */
-void harvest_reap(struct harvest *h);
+ * Returns  false if the kernel has no thread for that. Blocks: as harvest_make. */
+bool harvest_reap(struct harvest *h);
 
 /* tid_self: the tid by which glibc knows the calling thread. */
 extern ptrdiff_t tid_offset __attribute__((visibility("hidden")));
@@ -59,9 +59,10 @@ static inline pid_t tid_self(void)
 	return (pid_t)arch_tls_word(tid_offset);
 }
 
-/* harvest_init: finds tid_offset, calling nothing; false if it cannot. harvest_start: the rest, and
- * whether to catch glibc's clone; both on the program's first thread. */
+/* harvest_init: finds tid_offset, calling nothing; false if it cannot. harvest_ask: what the loader
+ * knows, once. harvest_start: the rest; may glibc's code be patched? On the only thread. */
 bool harvest_init(void);
-void harvest_start(bool catches);
+void harvest_ask(void);
+void harvest_start(bool patches);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "config.h"
 #include "core.h"
+#include "loader.h"
 #include "os.h"
 #include "policies/spec.h"
 #include "policy.h"
@@ -32,22 +33,31 @@ static void say(const char *what, const char *more)
 
 static const struct heddle_policy *load(void)
 {
-	const struct heddle_policy *found = NULL;
+	/* Once: in the child of a fork the loader may be locked. */
+	static const struct heddle_policy *found;
+	static bool asked;
 	char path[CONFIG_POLICY];
 	void *object;
 
+	if (asked)
+		return found;
+	if (loader_lost()) {
+		say("ignored: ", "the loader's list is locked");
+		return NULL;
+	}
 	memcpy(path, spec.text, spec.filelen);
 	path[spec.filelen] = 0;
 	object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (object)
 		found = dlsym(object, "heddle_policy");
-	if (!found)
+	if (!found) {
 		say("ignored: ", dlerror());
-	else if (found->version != HEDDLE_POLICY_VERSION)
+	} else if (found->version != HEDDLE_POLICY_VERSION) {
 		say("ignored: ", "it is of another version of policy.h");
-	else
-		return found;
-	return NULL;
+		found = NULL;
+	}
+	asked = true;
+	return found;
 }
 
 void policies_wanted(struct core_config *to)

@@ -18,6 +18,7 @@
 #include "ending.h"
 #include "harvest.h"
 #include "inline.h"
+#include "loader.h"
 #include "mode.h"
 #include "once.h"
 #include "os.h"
@@ -38,6 +39,8 @@
 
 uint8_t heddle_mode = UNBOOTED;
 static bool started;
+
+enum { MOST_DENIED = 16 };
 
 static void run_natively(const char *why, int error)
 {
@@ -81,12 +84,12 @@ static bool old_glibc(void)
 static void forking(void)
 {
 	process_forking();
-	process_holds();
+	loader_forks();
 }
 
 static void forked(void)
 {
-	process_letsgo();
+	loader_forked();
 	process_forked();
 }
 
@@ -117,6 +120,7 @@ static void boot(void)
 		run_natively(why, 0);
 		return;
 	}
+	loader_init();
 	/* Also for forks inside glibc (daemon, forkpty), which pass by any symbol. */
 	pthread_atfork(forking, forked, heddle_forked);
 }
@@ -124,7 +128,7 @@ static void boot(void)
 void heddle_forked(void)
 {
 	once_forked();
-	process_renewed();
+	loader_child(started);
 	if (!started)
 		return;
 	started = false;
@@ -163,16 +167,28 @@ bool heddle_started(void)
 	return started;
 }
 
+/* What the loader's list told when it was last asked: the child of a fork may not be able to. */
+static struct {
+	bool known, executable;
+	size_t tls;
+	struct {
+		uintptr_t lo, hi;
+		enum denial how;
+	} denied[MOST_DENIED];
+	int ndenied;
+} objects;
+
 /* Static thread-local storage, of all libraries so far, lies below the FS base: that much
  * the bare thread blocks of Ms must have, for the one word that the core reads there. */
-static int widest_tls(struct dl_phdr_info *info, size_t size, void *below)
+static int widest_tls(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	uintptr_t fs = arch_getfs();
 	uintptr_t at = (uintptr_t)info->dlpi_tls_data;
 
 	(void)size;
-	if (at != 0 && at < fs && fs - at < (1u << 20) && fs - at > *(size_t *)below)
-		*(size_t *)below = fs - at;
+	(void)arg;
+	if (at != 0 && at < fs && fs - at < (1u << 20) && fs - at > objects.tls)
+		objects.tls = fs - at;
 	return 0;
 }
 
@@ -189,11 +205,14 @@ static int deny_text(struct dl_phdr_info *info, size_t size, void *arg)
 		const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
 		uintptr_t lo = info->dlpi_addr + ph->p_vaddr, hi = lo + ph->p_memsz;
 		bool ours = own >= lo && own < hi;
-		if (ph->p_type == PT_LOAD && (ph->p_flags & PF_X) && (loader || libc || ours))
-			preempt_deny(lo, hi,
-				     loader ? DENY_ALWAYS
-				     : ours ? DENY_BUT_CALLS
-					    : DENY_AWHILE);
+		if (ph->p_type != PT_LOAD || !(ph->p_flags & PF_X) || !(loader || libc || ours) ||
+		    objects.ndenied == MOST_DENIED)
+			continue;
+		objects.denied[objects.ndenied].lo = lo;
+		objects.denied[objects.ndenied].hi = hi;
+		objects.denied[objects.ndenied++].how = loader ? DENY_ALWAYS
+							: ours ? DENY_BUT_CALLS
+							       : DENY_AWHILE;
 	}
 	return 0;
 }
@@ -210,6 +229,21 @@ static int wants_executable(struct dl_phdr_info *info, size_t size, void *arg)
 	return info->dlpi_name && info->dlpi_name[0] == '/';
 }
 
+/* All that is asked of the loader before there are threads. */
+static void ask_loader(void)
+{
+	objects.tls = 0;
+	objects.ndenied = 0;
+	loader_walk(widest_tls, NULL);
+	objects.executable = loader_walk(wants_executable, NULL) != 0;
+	loader_walk(deny_text, NULL);
+	harvest_ask();
+	tls_init();
+	process_init();
+	cancel_find();
+	objects.known = true;
+}
+
 /* After all other destructors. */
 __attribute__((destructor(101))) static void destruct(void)
 {
@@ -223,7 +257,7 @@ static bool may_patch(void)
 	enum { OF_ONE = 3 }; /* links: one for each, and what every folder has */
 	struct stat tasks;
 
-	return config.patch && __libc_single_threaded &&
+	return config.patch && __libc_single_threaded && !loader_lost() &&
 	       arch_syscall4(SYS_newfstatat, AT_FDCWD, (long)"/proc/self/task", (long)&tasks, 0) ==
 		       0 &&
 	       tasks.st_nlink == OF_ONE;
@@ -282,17 +316,21 @@ bool heddle_start(void)
 		run_natively("the kernel has no robust lists, as qemu-user has none", 0);
 		return false;
 	}
-	dl_iterate_phdr(widest_tls, &c.tls);
-	if (dl_iterate_phdr(wants_executable, NULL) != 0)
+	if (!loader_lost()) {
+		ask_loader();
+	} else if (!objects.known) {
+		run_natively("the loader's list is locked", 0);
+		return false;
+	}
+	if (objects.executable)
 		stackexecutable();
-	c.tls = (c.tls + 63) & ~(size_t)63;
+	c.tls = (objects.tls + 63) & ~(size_t)63;
 	patches = may_patch();
 	harvest_start(patches);
-	tls_init();
-	process_init();
 	c.host = thread_main_init();
 	c.was = thread_first()->gp;
-	dl_iterate_phdr(deny_text, NULL);
+	for (int i = 0; i < objects.ndenied; i++)
+		preempt_deny(objects.denied[i].lo, objects.denied[i].hi, objects.denied[i].how);
 	policies_wanted(&c);
 	/* Before a handler can find the core. */
 	handlers_start();

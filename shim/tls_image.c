@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "atomic.h"
+#include "loader.h"
 #include "tls.h"
 
 enum { MAX_MODULES = 256 };
@@ -79,11 +80,16 @@ static int list_module(struct dl_phdr_info *info, size_t size, void *arg)
 
 void tls_init(void)
 {
-	void *at = dlsym(RTLD_DEFAULT, "__call_tls_dtors");
+	static bool asked; /* once: in the child of a fork the loader may be locked */
+	void *at;
 
-	memcpy(&call_dtors, &at, sizeof(at));
+	if (!asked) {
+		at = dlsym(RTLD_DEFAULT, "__call_tls_dtors");
+		memcpy(&call_dtors, &at, sizeof(at));
+		asked = true;
+	}
 	nmodules = 0;
-	dl_iterate_phdr(list_module, NULL);
+	loader_walk(list_module, NULL);
 }
 
 void tls_call_destructors(void)
@@ -138,7 +144,7 @@ static void see_changes(void)
 {
 	unsigned long long now;
 
-	if (dl_iterate_phdr(see_change, &now) == 0)
+	if (loader_walk(see_change, &now) == 0)
 		st_rlx(&adds, now);
 }
 
@@ -149,7 +155,7 @@ void tls_reset(void)
 	if (!ld_rlx(&others))
 		see_changes();
 	if (ld_rlx(&others)) {
-		dl_iterate_phdr(reset_other, NULL);
+		loader_walk(reset_other, NULL);
 		return;
 	}
 	fs = arch_getfs();

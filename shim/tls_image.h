@@ -2,13 +2,14 @@
 #ifndef HEDDLE_TLS_IMAGE_H
 #define HEDDLE_TLS_IMAGE_H
 
-/* tls_init: once, when the first thread is about to be created. */
+/* tls_init: when the first thread is about to be created. */
 void tls_init(void);
 
 /* tls_call_destructors: those of C++'s thread_local objects, on the running thread. */
 void tls_call_destructors(void);
 
-/* tls_reset: every module's variables, but libc's and ours, as in a fresh thread. */
+/* tls_reset: every module's variables, but libc's and ours, as in a fresh thread.
+ * Context  between loader_take and loader_letgo. */
 void tls_reset(void);
 
 #endif

@@ -24,7 +24,7 @@ void clone_entry(void);
 /* Where clone_entry goes on. */
 uintptr_t clone_resume __attribute__((visibility("hidden")));
 
-bool clones_catch(const void *create)
+bool clones_catch(const void *create, bool may)
 {
 	static bool caught, done;
 	struct text_range text = { .name = "/libc.so" };
@@ -32,7 +32,7 @@ bool clones_catch(const void *create)
 	uintptr_t entry = (uintptr_t)clone_entry;
 	int n = 0;
 
-	if (done)
+	if (done || !may)
 		return caught;
 	done = true;
 	if (!patch_text(&text) || (const uint8_t *)create < text.lo ||

@@ -17,7 +17,7 @@ run() { # how command...
 		echo "not ok $how: counted nothing"
 		echo "$log" | tail -n 5
 		p=0 f=1
-	elif [ "$f" -ne 0 ] || grep '^heddle:' <<<"$log" | grep -qv 'has reached its limit'; then
+	elif [ "$f" -ne 0 ] || grep '^heddle:' <<<"$log" | grep -Eqv "has reached its limit|loader's list is locked"; then
 		echo "$how: $p passed, $f failed"
 		grep -v '^ok ' <<<"$log"
 		[ "$f" -ne 0 ] || f=1

@@ -1,0 +1,35 @@
+/* The loader's list of objects, and its lock.
+ *
+ * Whoever walks through the list (dl_iterate_phdr) holds it, the program's callbacks as well, and
+ * whoever loads or unloads an object for a moment. glibc does not renew it in the child of a fork:
+ * who held it there is not here to let it go. Natively neither a new thread needs it nor one that
+ * ends; so nobody waits for it here either: who does not get it does without. */
+#ifndef HEDDLE_LOADER_H
+#define HEDDLE_LOADER_H
+
+#include <link.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* loader_init: finds the lock; before there is a second thread, after real_resolve. */
+void loader_init(void);
+
+/* loader_walk: dl_iterate_phdr, glibc's own. */
+int loader_walk(int (*fn)(struct dl_phdr_info *, size_t, void *), void *arg);
+
+/* loader_take: may the caller walk through the list, without a wait for the program? Then
+ * loader_letgo follows. Context: takes no signals; blocks for others of ours that walk. */
+bool loader_take(void);
+void loader_letgo(void);
+
+/* loader_forks: the caller is about to fork: waits for those of ours that walk, and none begins
+ * until loader_forked, in the parent. loader_child: in the child, after once_forked; were there
+ * other threads of ours? */
+void loader_forks(void);
+void loader_forked(void);
+void loader_child(bool threads);
+
+/* loader_lost: who has the lock is not in this process, or may not be: nobody walks any more. */
+bool loader_lost(void);
+
+#endif
