@@ -369,6 +369,9 @@ static struct g *gosched_locked(struct p *pp)
 	bool inherit;
 	int32_t n;
 
+	/* Two that are alone on their Ps would meet at the lock for nothing. */
+	if (ld_rlx(&sched.runqsize) == 0 && runqempty(pp))
+		return NULL;
 	lock(&sched.lock);
 	next = runqget(pp, &inherit);
 	if (next)
