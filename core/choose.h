@@ -140,7 +140,8 @@ static inline enum yielding choose_yield(struct p *pp)
 	pp->rowseen = now;
 	pp->rowtick += at;
 	pp->shortrow = row < CHOOSE_ROW_CYCLES &&
-		       !(__builtin_expect(sched.odd, 0) && !sched.knobs.yieldown);
+		       !(__builtin_expect(sched.odd, 0) &&
+			 (!sched.knobs.yieldown || ld_rlx(&sched.policy)));
 	return YIELD_GLOBAL;
 }
 

@@ -11,9 +11,10 @@
  *
  * Its functions are called one at a time, under the scheduler's lock, on a stack of 64 KiB and on
  * whatever kernel thread it happens to be. They must not call anything that could wait, nor
- * allocate; they have the words `mine` in each thread for their own. One that breaks a rule (picks
- * who is not runnable, picks or steals nobody while somebody is, does not come back) is said on
- * stderr, and the program goes on under heddle's own policy. */
+ * allocate, nor let go of a lock that threads use; they have the words `mine` in each thread for
+ * their own. One that breaks a rule (picks who is not runnable, picks or steals nobody while
+ * somebody is, does not come back) is said on stderr, and the program goes on under heddle's own
+ * policy. */
 #ifndef HEDDLE_POLICY_H
 #define HEDDLE_POLICY_H
 

@@ -78,6 +78,7 @@ static void inside(void *arg)
 static bool does(enum hook hook, struct plan *plan, int32_t pid)
 {
 	struct g *self = getg();
+	struct m *mp = self ? ld_rlx(&self->m) : NULL;
 	uint64_t mask;
 
 	if (fault)
@@ -85,19 +86,19 @@ static bool does(enum hook hook, struct plan *plan, int32_t pid)
 	call.hook = hook;
 	call.t = plan ? &plan->t : NULL;
 	call.pid = pid;
-	if (!SAN_ASYNC_PREEMPT) {
-		setg(NULL);
-		make_call();
-		setg(self);
-		return true;
-	}
 	/* An M that has run no G yet has it blocked. */
 	mask = os_sigmask(~((uint64_t)1 << (SIG_PREEMPT - 1)));
 	st_rlx(&call.tid, os_gettid());
 	setg(NULL);
-	arch_switch(&call.back, &call.in);
+	if (SAN_ASYNC_PREEMPT)
+		arch_switch(&call.back, &call.in);
+	else
+		make_call();
 	setg(self);
 	os_sigmask(mask);
+	/* Signal 32 may have come, for a G that it could not find. */
+	if (mp)
+		st_rlx(&mp->preemptmissed, true);
 	if (call.ended)
 		fault = "does not come back";
 	return !call.ended;

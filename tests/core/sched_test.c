@@ -202,6 +202,9 @@ TEST(gosched_lets_others_have_their_turns)
 	group_wait(&grp);
 }
 
+enum { MOST_YIELD = 50 };
+
+static uint32_t among;
 static uint64_t work; /* ns, before each yield */
 static ATOMIC(uint32_t) moves, strays, nfound;
 
@@ -209,7 +212,8 @@ static ATOMIC(uint32_t) moves, strays, nfound;
  * turn. */
 static void yield_and_look(void *arg)
 {
-	static int order[ROUND * ROUNDS], n;
+	static int order[MOST_YIELD * ROUNDS];
+	static uint32_t n;
 	bool alone = ld_rlx(&sched.gomaxprocs) == 1;
 
 	for (int i = 0; i < ROUNDS; i++) {
@@ -219,7 +223,7 @@ static void yield_and_look(void *arg)
 			arch_relax();
 		if (alone) {
 			order[n] = (int)(uintptr_t)arg;
-			add_rlx(&strays, n >= ROUND && order[n] != order[n - ROUND]);
+			add_rlx(&strays, n >= among && order[n] != order[n - among]);
 			n++;
 		}
 		gosched();
@@ -229,10 +233,11 @@ static void yield_and_look(void *arg)
 	group_done(&grp);
 }
 
-static void look_at_yields(int procs, uint32_t n, uint64_t ns)
+static void look_at_yields(int procs, uint32_t n, uint64_t ns, void (*how)(struct core_config *))
 {
-	start_with(procs, without_sysmon);
+	start_with(procs, how);
 	work = ns;
+	among = n;
 	grp.left = n;
 	for (uintptr_t i = 0; i < n; i++)
 		go(yield_and_look, (void *)i);
@@ -250,15 +255,15 @@ TEST(who_yields_all_the_time_stays_with_his_p)
 {
 	if (!slices_are_short())
 		return;
-	look_at_yields(2, 50, 0);
-	EXPECT(ld_rlx(&moves) < 50 * ROUNDS / 5);
+	look_at_yields(2, MOST_YIELD, 0, without_sysmon);
+	EXPECT(ld_rlx(&moves) < MOST_YIELD * ROUNDS / 5);
 }
 
 TEST(who_yields_all_the_time_is_anybodys_at_times)
 {
 	if (!slices_are_short())
 		return;
-	look_at_yields(1, ROUND, 0);
+	look_at_yields(1, ROUND, 0, without_sysmon);
 	EXPECT(ld_rlx(&strays) < ROUND * ROUNDS / 10);
 	EXPECT(ld_rlx(&nfound) > 0);
 	EXPECT(ld_rlx(&nfound) < ROUND * ROUNDS / 5);
@@ -266,20 +271,37 @@ TEST(who_yields_all_the_time_is_anybodys_at_times)
 
 TEST(who_works_and_yields_waits_behind_all)
 {
-	look_at_yields(1, ROUND, 20 * 1000);
+	look_at_yields(1, ROUND, 20 * 1000, without_sysmon);
 	/* But for each 61st slice. */
 	EXPECT(ld_rlx(&strays) <= ROUND * ROUNDS / CHOOSE_GLOBAL_TICK * 2);
 	EXPECT(ld_rlx(&nfound) > ROUND * ROUNDS / 3);
 }
 
-static void by_gos_yields(struct core_config *config)
+static void by(const char *text, struct core_config *config)
 {
 	static struct policyspec wanted;
 	const char *wrong;
 
-	EXPECT(policy_parse("go,yield=global", &wanted, &wrong));
+	EXPECT(policy_parse(text, &wanted, &wrong));
 	config->policy = &wanted;
 	without_sysmon(config);
+}
+
+static void by_gos_yields(struct core_config *config)
+{
+	by("go,yield=global", config);
+}
+
+static void by_fifo(struct core_config *config)
+{
+	by("fifo", config);
+}
+
+/* So many that a share taken at each row's end would always be the same one's. */
+TEST(those_who_yield_keep_the_order_of_a_policy)
+{
+	look_at_yields(1, 18, 0, by_fifo);
+	EXPECT_EQ(ld_rlx(&strays), 0);
 }
 
 static uint32_t slices;
