@@ -96,12 +96,20 @@ setup_twenty() {
 		enum { N = 20 };
 		static sem_t up, go;
 		static atomic_int busy, over, ran;
+		/* Who only looked would be found to spin, and give way. */
+		static double compute(double x)
+		{
+			for (int i = 0; i < 100; i++)
+				x = x / 3 + i;
+			return x;
+		}
 		static void *keep(void *arg)
 		{
+			double x = 1;
 			busy = 1;
 			while (!over)
-				;
-			return arg;
+				x = compute(x);
+			return x > 0 ? arg : NULL;
 		}
 		static void *job(void *arg)
 		{
@@ -113,9 +121,10 @@ setup_twenty() {
 		static void *lead(void *arg)
 		{
 			pthread_t keeper, t[N];
+			double x = 1;
 			pthread_create(&keeper, NULL, keep, NULL);
 			while (!busy)
-				;
+				x = compute(x);
 			for (int i = 0; i < N; i++)
 				pthread_create(&t[i], NULL, job, NULL);
 			for (int i = 0; i < N; i++)
@@ -124,11 +133,11 @@ setup_twenty() {
 				sem_post(&go);
 			over = 1;
 			while (ran < N)
-				;
+				x = compute(x);
 			pthread_join(keeper, NULL);
 			for (int i = 0; i < N; i++)
 				pthread_join(t[i], NULL);
-			return arg;
+			return x > 0 ? arg : NULL;
 		}
 		int main(void)
 		{
