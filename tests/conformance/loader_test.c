@@ -171,7 +171,6 @@ static int forks_within(struct dl_phdr_info *info, size_t size, void *arg)
 		EXPECT_EQ(pthread_create(&t[i], NULL, ends, NULL), 0);
 	for (int i = 0; i < 4; i++)
 		sem_wait(&within);
-	usleep(20 * 1000);
 	all_ways();
 	EXPECT_EQ(dl_iterate_phdr(forks_at_once, NULL), 1);
 	for (int i = 0; i < 4; i++)
