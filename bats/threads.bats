@@ -274,6 +274,45 @@ C
 	done
 }
 
+@test "a library's constructor joins a thread that ends in the midst of a pthread_once" {
+	gcc -shared -fPIC -x c - -o "$work/lib.so" <<'C'
+#include <pthread.h>
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static void within(void)
+{
+	pthread_exit(NULL);
+}
+static void *ends(void *arg)
+{
+	pthread_once(&once, within);
+	return arg;
+}
+__attribute__((constructor)) static void begins(void)
+{
+	pthread_t t;
+	pthread_create(&t, NULL, ends, NULL);
+	pthread_join(t, NULL);
+}
+C
+	build joins <<'C'
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+	void *frames[4];
+	/* The unwinder is there from here on: natively too it is not waited for otherwise. */
+	backtrace(frames, 4);
+	if (dlopen(argv[1], RTLD_NOW))
+		puts("good");
+}
+C
+	for procs in 1 2; do
+		run preloaded $procs timeout 20 "$work/joins" "$work/lib.so"
+		[ "$output" = good ]
+	done
+}
+
 @test "HEDDLE_MAXTHREADS: calls that end wait their turn; blocks that do not get a thread each, and a line" {
 	build blocks <<'C'
 #include <poll.h>

@@ -276,6 +276,7 @@ EXPORT int pthread_cancel(pthread_t thread)
 		return real_table.pthread_cancel(thread);
 	if (ld_acq(&t->life) & FINISHED)
 		return 0;
+	unwind_load();
 	or_sc(&t->cancel, CANCELED);
 	if (t == thread_self()) {
 		if (ld_rlx(&t->cancel) & ASYNC)

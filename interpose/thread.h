@@ -212,6 +212,11 @@ void cancel_end(void);
 void cancel_blocks(struct thread *t);
 bool cancel_unblocks(struct thread *t);
 
+/* unwind_load: who ends a thread sees to it that the unwinder is there, as glibc does: it waits for
+ * nothing then that the ending thread could not wait for. unwind_find: asks the loader. */
+void unwind_load(void);
+void unwind_find(void);
+
 /* accept_leaves: the running thread t, if it accepts, does not any more, or not before something
  * else: another is to look. */
 void accept_leaves(struct thread *t);

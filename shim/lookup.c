@@ -150,6 +150,16 @@ void *lookup_next(const char *name)
 	return NULL;
 }
 
+void *lookup_in(const struct link_map *object, const char *name)
+{
+	struct object o;
+	const ElfW(Sym) *s = NULL;
+
+	if (describe(&o, object) && o.nbuckets != 0)
+		s = find(&o, name, hash_of(name));
+	return s ? (void *)(o.base + s->st_value) : NULL;
+}
+
 size_t lookup_size(const char *name, const void *fn)
 {
 	uint32_t h = hash_of(name);

@@ -13,6 +13,10 @@ bool lookup_begin(void);
  * that has one; or NULL. */
 void *lookup_next(const char *name);
 
+/* lookup_in: the function of that name that this object has, in its default version; or NULL. */
+struct link_map;
+void *lookup_in(const struct link_map *object, const char *name);
+
 /* lookup_hidden: the file of the object in which lookup_next just found one; NULL if that is the C
  * library. */
 const char *lookup_hidden(void);

@@ -241,6 +241,7 @@ static void ask_loader(void)
 	tls_init();
 	process_init();
 	cancel_find();
+	unwind_find();
 	objects.known = true;
 }
 

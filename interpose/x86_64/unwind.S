@@ -21,6 +21,7 @@
 	pushq %r8
 	.cfi_adjust_cfa_offset 8
 	movl $\index, %edi
+	movq 40(%rsp), %rsi
 	call unwinder
 	popq %r8
 	.cfi_adjust_cfa_offset -8

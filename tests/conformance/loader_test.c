@@ -152,6 +152,40 @@ TEST_IN(20, a_walk_waits_for_the_end_of_threads)
 	EXPECT_EQ(dl_iterate_phdr(makes_them, &fresh), 1);
 }
 
+/* ---- who is cancelled within one ---- */
+
+static void *waits_for_ever(void *arg)
+{
+	sem_post(&within);
+	for (;;)
+		pause();
+	return arg;
+}
+
+static int cancels(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	pthread_t t;
+	void *r;
+
+	(void)info;
+	(void)size;
+	(void)arg;
+	EXPECT_EQ(pthread_create(&t, NULL, waits_for_ever, NULL), 0);
+	sem_wait(&within);
+	EXPECT_EQ(pthread_cancel(t), 0);
+	EXPECT_EQ(pthread_join(t, &r), 0);
+	EXPECT(r == PTHREAD_CANCELED);
+	return 1;
+}
+
+/* The unwinder is loaded by who cancels. */
+TEST_IN(20, a_thread_is_cancelled_and_joined_within_a_walk)
+{
+	sem_init(&within, 0, 0);
+	EXPECT_EQ(dl_iterate_phdr(cancels, NULL), 1);
+	makes_threads(3);
+}
+
 /* ---- a fork within one ---- */
 
 static void *ends(void *arg)
