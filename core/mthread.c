@@ -384,6 +384,16 @@ static bool start_starter(void)
 	return false;
 }
 
+/* A new kernel thread often begins on the cpu of who made it, who then waits until it sleeps; when
+ * it wakes it is given one that is idle. What sysmon begins with is long, and nobody's hurry. */
+static void give_way(void)
+{
+	enum { AWHILE_NS = 20 * 1000 };
+	ATOMIC(uint32_t) never = 0;
+
+	futexsleep(&never, 0, AWHILE_NS);
+}
+
 void core_mstart(struct m *mp, uintptr_t lo, uintptr_t hi)
 {
 	mp->g0.stack.lo = lo;
@@ -397,6 +407,7 @@ void core_mstart(struct m *mp, uintptr_t lo, uintptr_t hi)
 	mpublish(mp);
 	preempt_minit(mp);
 	if (mp == sched.sysmonm) {
+		give_way();
 		/* Where the host makes the threads, its runtime may count on one table. */
 		bool own = !config->newosproc && start_starter() && os_owntable();
 		if (own)

@@ -87,11 +87,15 @@ static void ask(struct harvest *h)
 	arch_syscall3(SYS_get_robust_list, 0, (long)&h->robust, (long)&len);
 }
 
-static void learn(void)
+/* Of a new thread. One that has begun on its maker's kernel thread was told where its end is
+ * expected. */
+static void learn(const struct harvest *begun)
 {
 	struct harvest h = { .fsbase = arch_getfs() };
 
 	ask(&h);
+	if (begun->maker)
+		h.ended = begun->ended;
 	made.ended = (char *)h.ended - (char *)h.fsbase;
 	made.alive = (uint32_t)*h.ended;
 	made.has_robust = h.robust != NULL;
@@ -111,7 +115,7 @@ static void *parked_thread(void *arg)
 	struct harvest *h = arg;
 
 	if (!ld_acq(&made.known))
-		learn();
+		learn(h);
 	h->base = ((uintptr_t)__builtin_frame_address(0) - PARKED_FRAME) & ~(uintptr_t)63;
 	if (h->maker)
 		arch_switch(&h->parked, h->maker);
@@ -176,6 +180,8 @@ static long take(struct clone_taker *taker, const struct clone_args *args, void 
 
 	arch_syscall4(SYS_rt_sigprocmask, SIG_SETMASK, (long)&nobodys, (long)&mask, SIGSET_BYTES);
 	*(pid_t *)args->parent_tid = m->tid;
+	m->h->ended = (int32_t *)(uintptr_t)(args->flags & CLONE_CHILD_CLEARTID ? args->child_tid
+										: args->parent_tid);
 	m->h->maker = &m->maker;
 	arch_context_init(&child, (uintptr_t)(args->stack + args->stack_size) & ~(uintptr_t)15,
 			  start, arg);
@@ -202,8 +208,7 @@ int harvest_make(struct harvest *h, pid_t tid)
 	if (r == 0)
 		r = pthread_attr_setsigmask_np(&attr, &mask);
 	if (r == 0) {
-		/* The first tells what is to be known of all. */
-		if (catches && h->keeps && ld_acq(&made.known) && !rseq_there()) {
+		if (catches && h->keeps && !rseq_there()) {
 			clone_taker = &m.taker;
 			clone_stack = h->lo;
 		}
