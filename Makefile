@@ -302,7 +302,7 @@ apps: apps-tools all
 # ---- what is needed, demonstration, installation ----
 
 BUILDS := gcc libc6-dev make libunwind-dev
-PACKAGES := $(BUILDS) g++ clang clang-format spin bats gdb stress-ng strace \
+PACKAGES := $(BUILDS) g++ clang clang-format spin bats procps gdb stress-ng strace \
 	python3-minimal pigz xz-utils zstd tmux
 # Those of bats/servers.bats, and who loads them. The ports of the daemons that some of them start are not ours.
 SERVERS := memcached redis-server mariadb-server-core mariadb-client-core sysbench varnish apache2-bin \

@@ -27,6 +27,20 @@ enum {
 	CHOOSE_EARLY_NS = 500 * 1000,
 };
 
+/* What of it can be ordered otherwise, as Go has it. */
+#define CHOOSE_KNOBS                                                                               \
+	{                                                                                          \
+		.grq = CHOOSE_GLOBAL_TICK, .local = RUNQ_SIZE, .steal = STEAL_HALF,                \
+		.runnext = true, .spin = true, .yieldown = true                                    \
+	}
+
+/* The scheduler before it is up. */
+#define SCHED_FRESH                                                                                \
+	{                                                                                          \
+		.lock = MUTEX_INIT(RANK_SCHED), .stoplock = MUTEX_INIT(RANK_STOP),                 \
+		.glock = MUTEX_INIT(RANK_GLIST), .knobs = CHOOSE_KNOBS                             \
+	}
+
 /* Does a policy choose, in place of all below? */
 static inline bool choose_policed(void)
 {
@@ -74,7 +88,7 @@ static inline uint32_t choose_below(struct m *mp, uint32_t n)
 /* WS_I4: half, rounded up. */
 static inline uint32_t choose_stealamount(uint32_t queued)
 {
-	if (__builtin_expect(sched.odd, 0) && sched.knobs.steal == STEAL_ONE)
+	if (sched.knobs.steal == STEAL_ONE)
 		return queued > 0;
 	return queued - queued / 2;
 }
@@ -82,19 +96,19 @@ static inline uint32_t choose_stealamount(uint32_t queued)
 /* May a thief take anything from other Ps' queues? */
 static inline bool choose_steals(void)
 {
-	return !sched.odd || sched.knobs.steal != STEAL_OFF;
+	return sched.knobs.steal != STEAL_OFF;
 }
 
 /* Does one that is made ready go before all others of its P? */
 static inline bool choose_runnext(void)
 {
-	return !__builtin_expect(sched.odd, 0) || sched.knobs.runnext;
+	return sched.knobs.runnext;
 }
 
 /* WS_I3: how many a local queue holds. */
 static inline uint32_t choose_room(void)
 {
-	return __builtin_expect(sched.odd, 0) ? sched.knobs.local : RUNQ_SIZE;
+	return sched.knobs.local;
 }
 
 /* How many a P takes from the global queue at most: they have room in its own. */
@@ -115,11 +129,7 @@ static inline int32_t choose_globalshare(int32_t size, int32_t max)
 /* WS_L4, WS_F3: true if this slice begins with the global queue. */
 static inline bool choose_globalfirst(const struct p *pp)
 {
-	uint32_t tick = ld_rlx(&pp->schedtick);
-	bool turn = __builtin_expect(sched.odd, 0) ? tick % sched.knobs.grq == 0
-						   : tick % CHOOSE_GLOBAL_TICK == 0;
-
-	return turn && ld_rlx(&sched.runqsize) > 0;
+	return ld_rlx(&pp->schedtick) % sched.knobs.grq == 0 && ld_rlx(&sched.runqsize) > 0;
 }
 
 /* Where one that yields goes: behind all, as in Go; where the slices of its P are short, behind
@@ -139,17 +149,19 @@ static inline enum yielding choose_yield(struct p *pp)
 	row = now - pp->rowseen;
 	pp->rowseen = now;
 	pp->rowtick += at;
-	pp->shortrow = row < CHOOSE_ROW_CYCLES &&
-		       !(__builtin_expect(sched.odd, 0) &&
-			 (!sched.knobs.yieldown || ld_rlx(&sched.policy)));
+	pp->shortrow = row < CHOOSE_ROW_CYCLES && sched.knobs.yieldown && !choose_policed();
 	return YIELD_GLOBAL;
 }
 
-/* Does the next choice take more than a look at the local queue? */
+/* Does the next choice take more than a look at the local queue? One question for all that is out
+ * of the ordinary, and the usual tick, for the remainder by a constant is much the cheaper. */
 static inline bool choose_hard(const struct p *pp)
 {
-	return __builtin_expect(ld_rlx(&sched.gcwaiting) != 0, 0) || debuglevel >= 2 ||
-	       choose_turned() || ld_rlx(&pp->urgent) != 0 || choose_globalfirst(pp) ||
+	if (__builtin_expect(ld_rlx(&sched.gcwaiting) | sched.odd, 0) &&
+	    (ld_rlx(&sched.gcwaiting) != 0 || sched.turned || choose_globalfirst(pp)))
+		return true;
+	return debuglevel >= 2 || ld_rlx(&pp->urgent) != 0 ||
+	       (ld_rlx(&pp->schedtick) % CHOOSE_GLOBAL_TICK == 0 && ld_rlx(&sched.runqsize) > 0) ||
 	       (ld_rlx(&pp->timers.first) != 0 && arch_cycles() - pp->timerseen > ARCH_CYCLES_20US);
 }
 
@@ -159,7 +171,7 @@ static inline bool choose_spin(void)
 	int32_t busy = ld_rlx(&sched.gomaxprocs) - ld_rlx(&sched.npidle);
 
 	/* One must: who sleeps without a look relies on one that has it still to come. */
-	if (sched.odd && !sched.knobs.spin)
+	if (!sched.knobs.spin)
 		return ld_rlx(&sched.nmspinning) == 0;
 	return 2 * ld_rlx(&sched.nmspinning) < busy;
 }

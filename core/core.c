@@ -17,9 +17,8 @@ static bool points;
 
 static void forget_sched(void)
 {
-	struct sched fresh = { .lock = MUTEX_INIT(RANK_SCHED),
-			       .stoplock = MUTEX_INIT(RANK_STOP),
-			       .glock = MUTEX_INIT(RANK_GLIST) };
+	static const struct sched fresh = SCHED_FRESH;
+
 	setg(NULL);
 	sched = fresh;
 }

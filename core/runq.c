@@ -35,9 +35,34 @@ static bool runqputslow(struct p *pp, struct g *gp, uint32_t h, uint32_t t)
 	return true;
 }
 
+static void put_last(struct p *pp, struct g *gp);
+
+static void __attribute__((noinline)) put_full(struct p *pp, struct g *gp, uint32_t h, uint32_t t)
+{
+	if (!runqputslow(pp, gp, h, t))
+		put_last(pp, gp);
+}
+
+static void put_last(struct p *pp, struct g *gp)
+{
+	/* Acquire: pairs with the release CAS of thieves, who are done reading the slots that
+	 * we may overwrite. */
+	uint32_t h = ld_acq(&pp->runqhead);
+	uint32_t t = ld_rlx(&pp->runqtail);
+	DCHECK(GMP_R1, t - h <= RUNQ_SIZE);
+	if (unlikely(t - h >= choose_room())) {
+		put_full(pp, gp, h, t);
+		return;
+	}
+	st_rlx(&pp->runq[t % RUNQ_SIZE], gp);
+	/* Release: pairs with the acquire of the tail in runqgrab(). A thief that counts this
+	 * slot as full must also see gp in it. */
+	st_rel(&pp->runqtail, t + 1);
+}
+
 /* By a policy all goes to the global queue; without runnext to the tail. In both cases the caller
  * counts on what runnext's exchange is: wakep follows. */
-static bool put_oddly(struct p *pp, struct g *gp, bool next)
+static void __attribute__((noinline)) put_oddly(struct p *pp, struct g *gp)
 {
 	struct gqueue q = { gp, gp };
 
@@ -46,21 +71,19 @@ static bool put_oddly(struct p *pp, struct g *gp, bool next)
 		gp->schedlink = NULL;
 		globrunqputbatch_locked(&q, 1);
 		unlock(&sched.lock);
-		add_sc(&sched.nmspinning, 0);
-		return true;
+	} else {
+		put_last(pp, gp);
 	}
-	if (!next || choose_runnext())
-		return false;
-	runqput(pp, gp, false);
 	add_sc(&sched.nmspinning, 0);
-	return true;
 }
 
 void runqput(struct p *pp, struct g *gp, bool next)
 {
 	DCHECK(WS_I10, ld_rlx(&gp->status) == GRUNNABLE);
-	if (unlikely(sched.odd) && put_oddly(pp, gp, next))
+	if (unlikely(sched.odd) && (choose_policed() || !choose_runnext())) {
+		put_oddly(pp, gp);
 		return;
+	}
 	if (next) {
 		/* Sequentially consistent: after it the caller looks for spinners (wakep), and
 		 * a spinner that dropped its mark looks here. One of the two must see. */
@@ -68,22 +91,7 @@ void runqput(struct p *pp, struct g *gp, bool next)
 		if (!gp)
 			return;
 	}
-	for (;;) {
-		/* Acquire: pairs with the release CAS of thieves, who are done reading the
-		 * slots that we may overwrite. */
-		uint32_t h = ld_acq(&pp->runqhead);
-		uint32_t t = ld_rlx(&pp->runqtail);
-		DCHECK(GMP_R1, t - h <= RUNQ_SIZE);
-		if (likely(t - h < choose_room())) {
-			st_rlx(&pp->runq[t % RUNQ_SIZE], gp);
-			/* Release: pairs with the acquire of the tail in runqgrab(). A thief
-			 * that counts this slot as full must also see gp in it. */
-			st_rel(&pp->runqtail, t + 1);
-			return;
-		}
-		if (runqputslow(pp, gp, h, t))
-			return;
-	}
+	put_last(pp, gp);
 }
 
 void runqputbatch(struct p *pp, struct g *list, int32_t n)

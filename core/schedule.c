@@ -14,11 +14,7 @@
 #include "sigleft.h"
 #include "trace.h"
 
-struct sched sched = {
-	.lock = MUTEX_INIT(RANK_SCHED),
-	.stoplock = MUTEX_INIT(RANK_STOP),
-	.glock = MUTEX_INIT(RANK_GLIST),
-};
+struct sched sched = SCHED_FRESH;
 
 static __attribute__((noinline)) void switch_mask(struct m *mp, struct g *from, const struct g *to)
 {

@@ -35,6 +35,7 @@ void stage_begin(void)
 	memset(actors, 0, sizeof(actors));
 	sched.lock.rank = RANK_SCHED;
 	sched.gomaxprocs = 2;
+	sched.knobs = (struct knobs)CHOOSE_KNOBS;
 	stage_nomem = false;
 	stage_signals = 0;
 	stage_unlocking = NULL;
