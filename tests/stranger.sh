@@ -30,6 +30,7 @@ expect() {
 	else
 		failed=$((failed + 1))
 		echo "not ok $2: status $status, not $1"
+		grep -A 4 '^not ok' /tmp/said | sed 's/^/  /'
 		tail -n 30 /tmp/said | sed 's/^/  /'
 	fi
 }

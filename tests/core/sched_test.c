@@ -377,6 +377,30 @@ static void play(void *arg)
 	group_done(&grp);
 }
 
+static void play_once(void *arg)
+{
+	uint32_t left = (uint32_t)(uintptr_t)arg;
+
+	if (left > 0)
+		go(play_once, (void *)(uintptr_t)(left - 1));
+	else
+		group_done(&grp);
+}
+
+/* Each is in runnext when the one before it ends, and goes on in its slice. */
+TEST(a_chain_through_runnext_is_one_slice)
+{
+	enum { CHAIN = 500 };
+	uint32_t before;
+
+	start_with(1, without_sysmon);
+	grp.left = 1;
+	before = ld_rlx(&getg()->m->p->schedtick);
+	go(play_once, (void *)CHAIN);
+	group_wait(&grp);
+	EXPECT(ld_rlx(&getg()->m->p->schedtick) - before < CHAIN / 10);
+}
+
 /* As Go's TestPingPongHog: a pair that wakes each other through runnext shares one slice. */
 TEST(a_pair_that_wakes_each_other_does_not_starve_a_hog)
 {
@@ -515,6 +539,106 @@ TEST(a_g_in_runnext_is_stolen_from_a_hog)
 	}
 }
 
+static ATOMIC(uint32_t) first, holding, prepared;
+static ATOMIC(bool) open;
+
+static void note_first(void *arg)
+{
+	cas_sc(&first, 0, (uint32_t)(uintptr_t)arg);
+	add_sc(&ran, 1);
+}
+
+/* Each has its P for itself before there is anything to steal. */
+static void hold_p(uint32_t n)
+{
+	add_sc(&holding, 1);
+	while (ld_acq(&holding) != n)
+		os_yield();
+}
+
+static void hold_until_open(void *arg)
+{
+	hold_p((uint32_t)(uintptr_t)arg);
+	while (!ld_acq(&open))
+		os_yield();
+	group_done(&grp);
+}
+
+static void hold_two(void *arg)
+{
+	hold_p((uint32_t)(uintptr_t)arg);
+	go(note_first, (void *)1);
+	go(note_first, (void *)2);
+	st_rel(&prepared, 1);
+	while (ld_acq(&ran) != 3)
+		os_yield();
+	group_done(&grp);
+}
+
+/* One P has two, in its ring and in runnext, another one in runnext: a third takes first what is in
+ * the ring, whomever it visits first. */
+TEST(a_thief_leaves_runnext_while_there_is_anything_else)
+{
+	start_with(3, without_sysmon);
+	for (int round = 0; round < 50; round++) {
+		st_rlx(&first, 0);
+		st_rlx(&ran, 0);
+		st_rlx(&open, false);
+		st_rlx(&holding, 0);
+		st_rlx(&prepared, 0);
+		grp.left = 2;
+		go(hold_two, (void *)3);
+		go(hold_until_open, (void *)3);
+		hold_p(3);
+		while (!ld_acq(&prepared))
+			os_yield();
+		go(note_first, (void *)3);
+		st_rel(&open, true);
+		while (ld_acq(&ran) != 3)
+			os_yield();
+		EXPECT_EQ(ld_rlx(&first), 1);
+		group_wait(&grp);
+	}
+}
+
+/* One is left with a P and nothing to do while others search and something stands in our runnext.
+ */
+static void with_searchers(uint32_t needed)
+{
+	enum { OTHERS = 100 };
+
+	start_with(2, without_sysmon);
+	grp.left = 1;
+	go(hold_until_open, (void *)2);
+	hold_p(2);
+	while (ld_sc(&sched.nmspinning) != 0)
+		os_yield();
+	add_sc(&sched.nmspinning, OTHERS);
+	st_sc(&sched.needspinning, needed);
+	go(note_first, (void *)1);
+	st_rel(&open, true);
+	while (ld_sc(&sched.npidle) != 1)
+		os_yield();
+	add_sc(&sched.nmspinning, -OTHERS);
+}
+
+TEST(who_would_be_one_too_many_does_not_search)
+{
+	with_searchers(0);
+	EXPECT_EQ(ld_rlx(&ran), 0);
+	group_wait(&grp);
+	while (ld_acq(&ran) != 1)
+		gosched();
+}
+
+/* Somebody had work for one when all Ps were taken. */
+TEST(who_was_missed_searches)
+{
+	with_searchers(1);
+	EXPECT_EQ(ld_rlx(&ran), 1);
+	group_wait(&grp);
+}
+
 /* ---- park and ready ---- */
 
 static bool refuse(struct g *gp, void *arg)
@@ -618,6 +742,22 @@ TEST(a_foreign_thread_readies_gs)
 	/* Each time the whole process is asleep, but for that thread. */
 	park_in_box(POSTS / 4);
 	pthread_join(thread, NULL);
+}
+
+/* The local queue is never empty, and nobody looks at the other but in a slice of its own. */
+TEST(who_is_readied_from_without_runs_beside_a_full_local_queue)
+{
+	pthread_t thread;
+
+	start_with(1, without_sysmon);
+	grp.left = 10;
+	for (int i = 0; i < 10; i++)
+		go(yield_until_stop, NULL);
+	pthread_create(&thread, NULL, ready_posts_foreign, NULL);
+	park_in_box(POSTS / 4);
+	pthread_join(thread, NULL);
+	st_rlx(&stop, true);
+	group_wait(&grp);
 }
 
 static void *start_gs_foreign(void *arg)
