@@ -7,6 +7,9 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 export LC_ALL=C.UTF-8
 name=check-stranger
+# A stranger has none of ours in his environment.
+whole=${HEDDLE_STRANGER:-}
+unset HEDDLE_STRANGER
 passed=0
 failed=0
 
@@ -52,7 +55,7 @@ says() {
 
 # partly LINE COMMAND: all of a line that takes long, or that.
 partly() {
-	if [ "${HEDDLE_STRANGER:-}" = whole ]; then
+	if [ "$whole" = whole ]; then
 		expect 0 "$1" "$1"
 	else
 		expect 0 "$1 (only: $2)" "$2"
@@ -235,4 +238,4 @@ trap 'rm -rf "$fresh"' EXIT
 rm -rf "$fresh"
 cp -a "$cache/$2" "$fresh" || give_up "no room for a root"
 copy_tree "$fresh"
-inside "$fresh" "cd /heddle && HEDDLE_STRANGER=${HEDDLE_STRANGER:-} env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS bash tests/stranger.sh inside"
+inside "$fresh" "cd /heddle && HEDDLE_STRANGER=$whole env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS bash tests/stranger.sh inside"
