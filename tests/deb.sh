@@ -47,6 +47,7 @@ expect "lintian has neither errors nor warnings" build "lintian --allow-root --f
 files() { dpkg-deb -c "$debs/$1" | awk '{ print $1, $2, $6 }' | grep -v '/$'; }
 expect "the files are those that are installed, root's" diff - <(files "$main") <<'END'
 -rwxr-xr-x root/root ./usr/bin/heddle
+-rw-r--r-- root/root ./usr/include/heddle/policy.h
 -rw-r--r-- root/root ./usr/lib/heddle/libheddle.so
 -rw-r--r-- root/root ./usr/share/bash-completion/completions/heddle
 -rw-r--r-- root/root ./usr/share/doc/heddle/changelog.gz
