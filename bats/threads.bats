@@ -313,6 +313,59 @@ C
 	done
 }
 
+@test "a library that brought the unwinder, and threw through a pthread_once, goes and comes" {
+	# No symbol of it is unique in the process: so it does go.
+	g++ -shared -fPIC -static-libstdc++ -Wl,--exclude-libs,ALL -x c++ - -o "$work/lib.so" <<'C'
+#include <pthread.h>
+static pthread_once_t once;
+static void throws()
+{
+	throw 42;
+}
+extern "C" int caught()
+{
+	once = PTHREAD_ONCE_INIT;
+	try {
+		pthread_once(&once, throws);
+	} catch (int n) {
+		return n;
+	}
+	return 0;
+}
+C
+	build comes <<'C'
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/mman.h>
+static void *nothing(void *arg)
+{
+	return arg;
+}
+int main(int argc, char **argv)
+{
+	pthread_t t;
+	pthread_create(&t, NULL, nothing, NULL);
+	pthread_join(t, NULL);
+	for (int i = 0; i < 4; i++) {
+		int (*caught)(void);
+		void *lib = dlopen(argv[1], RTLD_NOW);
+		*(void **)&caught = dlsym(lib, "caught");
+		if (caught() != 42)
+			return 1;
+		dlclose(lib);
+		/* Another takes the place. */
+		mmap(NULL, 1 << 20, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	}
+	puts("good");
+}
+C
+	for procs in 1 2; do
+		run preloaded $procs "$work/comes" "$work/lib.so"
+		[ "$output" = good ]
+	done
+}
+
 @test "HEDDLE_MAXTHREADS: calls that end wait their turn; blocks that do not get a thread each, and a line" {
 	build blocks <<'C'
 #include <poll.h>

@@ -29,6 +29,7 @@ static struct {
 	ATOMIC(uint64_t) open; /* those that it lets in, or is about to */
 	ATOMIC(uint64_t) handled; /* signals that have a handler */
 	ATOMIC(uint64_t) refusals; /* as far as sysmon knows of it: mthread_refusals() */
+	ATOMIC(bool) watched; /* sysmon has begun */
 } starter;
 
 /* SIGSYS, if the program has a handler of it. A filter of the program's may answer a call of ours
@@ -67,8 +68,17 @@ void mthread_letin(uint64_t set)
 	os_sigmask(~(set | ld_rlx(&starter.refusals)));
 }
 
+/* What it begins with, calls that the program never makes, it is through with. */
+void mthread_watched(void)
+{
+	/* Release: pairs with the acquire in core_filters. */
+	st_rel(&starter.watched, true);
+}
+
 void core_filters(void)
 {
+	while (sched.up && !ld_acq(&starter.watched))
+		os_yield();
 	while (ld_acq(&starter.refusals) != mthread_refusals()) {
 		wakesysmon();
 		os_yield();
@@ -218,6 +228,7 @@ void mthread_init(const struct core_config *c)
 {
 	config = c;
 	st_rlx(&starter.none, c->newosproc != NULL);
+	st_rlx(&starter.watched, false);
 }
 
 /* The first frame of an M that clone started on its g0 stack. */

@@ -9,6 +9,7 @@
 #include "core.h"
 #include "policies/turns.h"
 #include "poller.h"
+#include "preempt.h"
 #include "report.h"
 #include "sched.h"
 #include "trace.h"
@@ -319,6 +320,7 @@ void sysmon(void)
 	bool pursued = false, early = false, deep = false, offp = false, waits = false;
 
 	os_timerslack(TIMERSLACK_NS);
+	mthread_watched();
 	for (;;) {
 		bool slept;
 		uint64_t now = nanotime(), delay = (now - taken) / DELAY_PART;

@@ -33,7 +33,7 @@ void unwind_load(void)
 {
 	void *none[1];
 
-	/* glibc sees to it that the unwinder is there. */
+	/* glibc sees to it that the unwinder is there, and stays. */
 	if (glibc_backtrace)
 		glibc_backtrace(none, 0);
 }
@@ -44,7 +44,7 @@ static bool found_about(uintptr_t caller)
 	struct dl_find_object found;
 	void *fns[FUNCTIONS];
 
-	if (!object_of || object_of((void *)caller, &found) != 0)
+	if (!glibc_backtrace || !object_of || object_of((void *)caller, &found) != 0)
 		return false;
 	for (int i = 0; i < FUNCTIONS; i++) {
 		fns[i] = lookup_in(found.dlfo_link_map, names[i]);
@@ -71,7 +71,10 @@ static void find_all(void)
 /* It asks for the personality first, and the unwinder itself is then the caller. */
 void *unwinder(int which, uintptr_t caller)
 {
-	if (!ld_rlx(&functions[which]) && !found_about(caller))
-		find_all();
+	if (!ld_rlx(&functions[which])) {
+		unwind_load();
+		if (!found_about(caller))
+			find_all();
+	}
 	return ld_rlx(&functions[which]);
 }

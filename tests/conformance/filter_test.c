@@ -192,6 +192,30 @@ TEST(threads_are_made_where_what_glibc_does_not_ask_for_is_death)
 }
 
 /* What heddle asks for, where glibc does not. */
+/* Nor do helpers of the first thread's ask for it later. */
+TEST(a_filter_may_come_right_behind_the_first_thread)
+{
+	for (int i = 0; i < 20; i++) {
+		pid_t pid = fork();
+		if (pid == 0) {
+			pthread_t t;
+			EXPECT_EQ(pthread_create(&t, NULL, same, NULL), 0);
+			begin();
+			rule(SYS_close_range, SECCOMP_RET_KILL_PROCESS);
+			rule(SYS_memfd_create, SECCOMP_RET_KILL_PROCESS);
+			rule(SYS_pidfd_open, SECCOMP_RET_KILL_PROCESS);
+			end();
+			EXPECT_EQ(pthread_join(t, NULL), 0);
+			for (int k = 0; k < 100; k++) {
+				EXPECT_EQ(pthread_create(&t, NULL, same, NULL), 0);
+				EXPECT_EQ(pthread_join(t, NULL), 0);
+			}
+			_exit(0);
+		}
+		EXPECT_EQ(status_of(pid), 0);
+	}
+}
+
 static void forbid_files(unsigned action)
 {
 	rule(SYS_openat, action);
