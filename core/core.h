@@ -241,15 +241,15 @@ void goexit(void) __attribute__((noreturn));
 /* entersyscall .. exitsyscall: brackets a call that may block the kernel thread. Between
  * the two its P may be given to others; if the G calls the core all the same, that is over
  * from there on.
- * Returns  exitsyscall: true if the P was taken meanwhile.
+ * Returns  exitsyscall: true if the call lasted, so that the P was taken, or was rightly lent.
  * Blocks   exitsyscall: the G, until there is a P for it. */
 void entersyscall(void);
 bool exitsyscall(void);
 
-/* core_lend: the running G is about to make a call that blocks nearly always: if others wait for a
- * P they get its own, now and not when sysmon sees that the call lasts.
+/* core_lend: the running G is about to make a call that blocks nearly always: its P is others' now,
+ * and not when sysmon sees that the call lasts. False: it is kept, for sysmon to see to.
  * Context  a G, before entersyscall. */
-void core_lend(void);
+bool core_lend(void);
 
 /* core_vforking, core_vforked: about a vfork, whose child runs on the caller's stack and
  * memory: it is to find that it is no G. The first returns what the second wants.

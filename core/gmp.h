@@ -115,7 +115,6 @@ struct g {
 	uint32_t lockedcount; /* depth of lockosthread */
 	ATOMIC(uint32_t) traceseq; /* events of it recorded or lost; by whoever owns the G */
 	uint64_t lentat; /* arch_cycles when it lent its P (core_lend), until that is over */
-	uint8_t nolend; /* so often not to: it came back at once */
 	uint8_t waitreason; /* enum waitreason */
 	bool isg0; /* the scheduler's context of an M, not a thread of the program */
 	bool adopted; /* its stack and thread block are not ours */

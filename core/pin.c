@@ -5,8 +5,6 @@
 #include "sched.h"
 #include "trace.h"
 
-enum { LENDS_LOST = 32 };
-
 void claim_pause(int i, ATOMIC(uint32_t) *word, uint32_t value)
 {
 	enum { PAUSES = 1000, YIELDS = 1100, NAP_NS = 20 * 1000 };
@@ -155,27 +153,18 @@ void outof(struct g *self)
 		unpin(self);
 }
 
-/* Sysmon would find that the call lasts when it is half over. Where the order is to be the seed's,
- * or kernel threads are counted, that is for sysmon all the same. */
-void core_lend(void)
+/* Sysmon would find that the call lasts when it is half over, and not look at all while nobody
+ * waits; but somebody may be made ready meanwhile. Where the order is to be the seed's, or kernel
+ * threads are counted, that is for sysmon all the same. */
+bool core_lend(void)
 {
 	struct g *gp = getg();
-	struct m *mp = pin(gp);
-	struct p *pp = mp->p;
+	struct m *mp;
 
-	/* Somebody waits, and nobody is about to see to it. */
-	if ((runqempty(pp) && ld_rlx(&sched.runqsize) == 0) ||
-	    ld_rlx(&sched.npidle) + ld_rlx(&sched.nmspinning) != 0 ||
-	    ld_rlx(&sched.softmcount) != 0 || sched.patient || choose_turned()) {
-		unpin(gp);
-		return;
-	}
-	if (gp->nolend != 0) {
-		gp->nolend--;
-		unpin(gp);
-		return;
-	}
-	count(pp, retakecall);
+	if (ld_rlx(&sched.softmcount) != 0 || sched.patient || choose_turned())
+		return false;
+	mp = pin(gp);
+	count(mp->p, retakecall);
 	trace_taken(gp, true);
 	handoffp(releasep(mp));
 	gp->lentat = arch_cycles();
@@ -187,26 +176,37 @@ void core_lend(void)
 		pin(gp);
 		unpin(gp);
 	}
+	return true;
 }
 
-/* Of calls that come back at once, an fsync of what is not on a disk, most are not worth it. */
-static void lent(struct g *gp)
+/* A call has ended whose P is gone. One that comes back at once was not worth it. */
+static bool lasted(struct g *gp)
 {
-	if (arch_cycles() - gp->lentat < ARCH_CYCLES_20US)
-		gp->nolend = LENDS_LOST;
+	uint64_t lentat = gp->lentat;
+
 	gp->lentat = 0;
+	return lentat == 0 || arch_cycles() - lentat >= ARCH_CYCLES_20US;
 }
 
-void entersyscall(void)
+/* The roads that are seldom taken are apart: the short ones save no registers for them. */
+static __attribute__((noinline)) void entered_oddly(struct m *mp)
 {
-	struct g *gp = getg();
+	if (ld_rlx(&sched.sysmonwait))
+		wakesysmon();
+	if (ld_sc(&mp->sending) != ld_rlx(&mp->settled))
+		preempt_settle(mp);
+}
+
+static inline void entered(struct g *gp)
+{
 	struct m *mp = ld_rlx(&gp->m);
 
-	bump(&mp->syscalltick);
-	if (unlikely(ld_rlx(&sched.sysmonwait)))
-		wakesysmon();
-	/* Pairs with the acquire of a taker's CAS: from here on the P may go. Sequentially
-	 * consistent, before the look at `sending` below: nudge(). */
+	if (unlikely(ld_sc(&mp->sending) != ld_rlx(&mp->settled) || ld_rlx(&sched.sysmonwait)))
+		entered_oddly(mp);
+}
+
+static __attribute__((noinline)) void entersyscall_slow(struct g *gp)
+{
 	while (!cas_sc(&gp->status, GRUNNING, GSYSCALL)) {
 		uint32_t status = ld_acq(&gp->status);
 		if (status == GOFFP && cas_sc(&gp->status, GOFFP, GSYSCALLNOP))
@@ -219,12 +219,24 @@ void entersyscall(void)
 		else
 			CHECK(GMP_G2, status == GRUNNING || status == GOFFP);
 	}
-	mp = ld_rlx(&gp->m);
-	if (unlikely(ld_sc(&mp->sending) != ld_rlx(&mp->settled)))
-		preempt_settle(mp);
+	entered(gp);
 }
 
-static bool exitsyscall_slow(struct g *gp)
+void entersyscall(void)
+{
+	struct g *gp = getg();
+	struct m *mp = ld_rlx(&gp->m);
+
+	bump(&mp->syscalltick);
+	/* Pairs with the acquire of a taker's CAS: from here on the P may go. Sequentially
+	 * consistent, before the look at `sending`: nudge(). */
+	if (likely(cas_sc(&gp->status, GRUNNING, GSYSCALL)))
+		entered(gp);
+	else
+		entersyscall_slow(gp);
+}
+
+static __attribute__((noinline)) bool exitsyscall_slow(struct g *gp)
 {
 	struct m *mp = ld_rlx(&gp->m);
 
@@ -234,14 +246,13 @@ static bool exitsyscall_slow(struct g *gp)
 			claim_wait(gp, GSYSCALL);
 		} else if (status == GSYSCALLNOP) {
 			/* Nobody but us changes the status of one without a P. */
+			bool r = lasted(gp);
 			st_rlx(&gp->status, GPINNED);
-			if (gp->lentat != 0)
-				lent(gp);
 			winp(mp, gp);
 			mp = ld_rlx(&gp->m);
 			count(mp->p, syscallslow);
 			unpin(gp);
-			return true;
+			return r;
 		} else if (status == GSYSCALL) {
 			continue;
 		} else {

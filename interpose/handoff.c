@@ -12,27 +12,48 @@
 /* The roads of PLAIN rows. */
 enum { HANDS = 0, ENDS = 1, SPAWNS = 2, REAPS = 4, LASTS = 8 };
 
-static inline struct thread *announce(int road)
+/* By which their kinds are told. */
+enum plain {
+#define ALIAS(...)
+#define CALL(...)
+#define PLAIN(type, name, ...) PLAIN_##name,
+#include "calls.def"
+#undef PLAIN
+#undef CALL
+#undef ALIAS
+	PLAIN_sync
+};
+
+struct call {
+	struct thread *t;
+	uint64_t kind;
+	bool lent;
+};
+
+static inline struct call announce(enum plain name, int road)
 {
-	struct thread *t = io_self();
+	struct call a = { io_self(), 1ULL << (KINDS_FD + name % KINDS_NAME), false };
 
 	if (road & SPAWNS) {
 		state_settle();
 		fd_allshared();
 	}
-	if (t && (road & LASTS))
-		core_lend();
-	if (t && (road & ENDS))
-		cancel_blocks(t);
-	else if (t)
+	if (!a.t)
+		return a;
+	a.lent = io_lends(a.t, a.kind, road & LASTS);
+	if (road & ENDS)
+		cancel_blocks(a.t);
+	else
 		entersyscall();
-	return t;
+	return a;
 }
 
-static inline void announced(struct thread *t, int road)
+static inline void announced(struct call a, int road)
 {
-	if (t)
-		cancel_unblocks(t);
+	struct thread *t = a.t;
+
+	if (t && unlikely(cancel_unblocks(t) != a.lent))
+		io_lent(t, a.kind, road & LASTS, !a.lent);
 	if (t && (road & (SPAWNS | REAPS)))
 		signals_pull();
 	if (road & SPAWNS)
@@ -44,9 +65,9 @@ static inline void announced(struct thread *t, int road)
 #define PLAIN(type, name, params, args, road)                                                      \
 	EXPORT type name params                                                                    \
 	{                                                                                          \
-		struct thread *t = announce(road);                                                 \
+		struct call a = announce(PLAIN_##name, road);                                      \
 		type r = real_table.name args;                                                     \
-		announced(t, road);                                                                \
+		announced(a, road);                                                                \
 		return r;                                                                          \
 	}
 #include "calls.def"
@@ -56,18 +77,21 @@ static inline void announced(struct thread *t, int road)
 
 EXPORT void sync(void)
 {
-	struct thread *t = announce(LASTS);
+	struct call a = announce(PLAIN_sync, LASTS);
 
 	real_table.sync();
-	announced(t, LASTS);
+	announced(a, LASTS);
 }
 
 EXPORT void vsyslog(int priority, const char *format, va_list args)
 {
-	struct thread *t = announce(HANDS);
+	struct thread *t = io_self();
 
+	if (t)
+		entersyscall();
 	real_table.vsyslog(priority, format, args);
-	announced(t, HANDS);
+	if (t)
+		exitsyscall();
 }
 
 /* ---- opening: a FIFO waits for its other end ---- */

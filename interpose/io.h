@@ -98,17 +98,46 @@ static inline void io_raised(long r)
 		core_sigleft();
 }
 
+/* Announced calls are of kinds, a bit for each: by descriptor and direction, or by name
+ * (handoff.c). What blocked the last time, as a read past the page cache does, is taken to block
+ * again: the thread's P goes to others at once. Some, `lasts`, are taken to from the first. */
+enum { KINDS_FD = 32, KINDS_NAME = 32 };
+
+static inline uint64_t io_kind(const struct io *io)
+{
+	return 1ULL << ((uint32_t)io->fd * 2 + io->dir) % KINDS_FD;
+}
+
+/* io_lends: before t announces a call: has it lent its P? io_lent: after it, which lasted or not.
+ */
+static inline bool io_lends(const struct thread *t, uint64_t kind, bool lasts)
+{
+	return (lasts || unlikely(t->unlike)) && !(t->unlike & kind) == lasts && core_lend();
+}
+
+static inline void io_lent(struct thread *t, uint64_t kind, bool lasts, bool lasted)
+{
+	if (lasted == lasts)
+		t->unlike &= ~kind;
+	else
+		t->unlike |= kind;
+}
+
 /* io_announced: the plain call, which may block its kernel thread. */
 static inline long io_announced(struct io *io, attempt *call)
 {
 	struct thread *t = thread_self();
+	uint64_t kind = io_kind(io);
+	bool lent = io_lends(t, kind, false);
 	long r;
 
 	cancel_blocks(t);
 	r = call(io);
 	io_raised(r);
-	if (unlikely(cancel_unblocks(t)))
+	if (unlikely(cancel_unblocks(t) != lent)) {
+		io_lent(t, kind, false, !lent);
 		fd_surprised(io->fd);
+	}
 	return r;
 }
 

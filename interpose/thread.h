@@ -103,6 +103,7 @@ struct thread {
 	bool tied; /* to that one and no other */
 	bool owns; /* glibc's tid for it is that one's */
 	uint8_t yields;
+	uint64_t unlike; /* kinds of announced calls (io.h) whose last was not like most */
 	stack_t altstack; /* as the program set it */
 	ATOMIC(uint64_t) signals; /* pending for it alone */
 	ATOMIC(uint32_t) queued[QUEUED_SIGNALS]; /* of real-time signals, how many */

@@ -24,7 +24,7 @@ table() {
 		PARKS;parks: the thread sleeps, its kernel thread goes on
 		HANDS;announced: its kernel thread may block, and hands its P to others
 		ENDS;announced, and a point of cancellation
-		LASTS;announced: it blocks nearly always, so others that wait for its P get it at once
+		LASTS;announced, and taken to block from the first: its P goes to others at once
 		ENDS | LASTS;the same, and a point of cancellation
 		ENDS | REAPS;announced, a point of cancellation; signals of a child come before its end
 		SPAWNS;announced, and makes a process
