@@ -29,7 +29,7 @@ expect_table() {
 		    r"  parks +[\d,]+: lock [\d,]+, sleep [\d,]+(, (read|write|park) [\d,]+)*\n"
 		    r"  announced calls [\d,]+, of which [\d,]+ gave way to others\n"
 		    r"  unannounced +[\d,]+ blocks that gave way to others\n"
-		    r"  wired +[\d,]+ times a thread was tied to its kernel thread\n")
+		    r"  wired +0 times a thread was tied to its kernel thread\n")
 		m = re.fullmatch(pattern, text)
 		assert m, text
 		assert int(m[2]) <= 12, text
@@ -135,4 +135,94 @@ if len(sys.argv) == 1: subprocess.run([sys.executable, '-c', sys.orig_argv[2], '
 	done <"$work/lines"
 	HEDDLE_STATS=relative run --separate-stderr "$command" run true
 	[[ $stderr == *"HEDDLE_STATS=relative is neither on nor off nor a path from the root on, ignored"* ]]
+}
+
+# One thread for each cause, by C library or system call; a seventh that none of it is true of.
+@test "it says why threads were tied to their kernel threads, and a dump of each" {
+	build wired <<-'C'
+		#include <linux/io_uring.h>
+		#include <pthread.h>
+		#include <sched.h>
+		#include <semaphore.h>
+		#include <signal.h>
+		#include <stdio.h>
+		#include <sys/ptrace.h>
+		#include <sys/resource.h>
+		#include <sys/syscall.h>
+		#include <sys/wait.h>
+		#include <time.h>
+		#include <unistd.h>
+		static sem_t done, end;
+		static void policy(void)
+		{
+			setpriority(PRIO_PROCESS, 0, 5);
+		}
+		static void state(void)
+		{
+			unshare(CLONE_FS);
+		}
+		static void lock(void)
+		{
+			static pthread_mutex_t m;
+			pthread_mutexattr_t a;
+			pthread_mutexattr_init(&a);
+			pthread_mutexattr_setrobust(&a, PTHREAD_MUTEX_ROBUST);
+			pthread_mutex_init(&m, &a);
+			pthread_mutex_lock(&m);
+		}
+		static void tracer(void)
+		{
+			ptrace(PTRACE_CONT, 0, 0, 0);
+		}
+		static void timer(void)
+		{
+			struct sigevent e = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGUSR1 };
+			timer_t t;
+			e._sigev_un._tid = gettid();
+			timer_create(CLOCK_MONOTONIC, &e, &t);
+		}
+		static void none(void)
+		{
+			sched_yield();
+		}
+		static void *does(void *what)
+		{
+			((void (*)(void))what)();
+			sem_post(&done);
+			sem_wait(&end);
+			return NULL;
+		}
+		int main(void)
+		{
+			void (*all[])(void) = { policy, policy, state, lock, tracer, timer, none };
+			pthread_t t[7];
+			for (int i = 0; i < 7; i++)
+				pthread_create(&t[i], NULL, does, all[i]);
+			for (int i = 0; i < 7; i++)
+				sem_wait(&done);
+			puts("ready");
+			fflush(stdout);
+			getchar();
+			for (int i = 0; i < 7; i++)
+				sem_post(&end);
+			for (int i = 0; i < 7; i++)
+				pthread_join(t[i], NULL);
+			return 0;
+		}
+	C
+	mkfifo "$work/in"
+	"$command" run -p 2 --stats "$work/wired" <"$work/in" >"$work/said" 2>"$work/err" 3>&- &
+	pid=$!
+	exec 4>"$work/in"
+	until_said ready "$work/said"
+	"$command" dump "$pid" >"$work/dump"
+	exec 4>&-
+	wait "$pid"
+	cat "$work/dump" "$work/err"
+	for cause in state lock tracer timer; do
+		[ "$(grep -c "^G .*, wired for its $cause: waiting" "$work/dump")" -eq 1 ]
+	done
+	[ "$(grep -c "^2 threads, wired for its policy: waiting" "$work/dump")" -eq 1 ]
+	[ "$(grep -c "wired for" "$work/dump")" -eq 5 ]
+	grep -q "^  wired  *6 times a thread was tied to its kernel thread: policy 2, state 1, lock 1, tracer 1, timer 1$" "$work/err"
 }

@@ -34,7 +34,7 @@ static void spoil(void)
 	struct thread *t = thread_self();
 
 	if (t)
-		thread_spoil(t);
+		thread_spoil(t, WIRED_STATE);
 }
 
 EXPORT int unshare(int flags)
@@ -114,7 +114,7 @@ void state_settle(void)
 
 	if (!t || !t->nonew || arch_syscall6(SYS_prctl, PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0, 0) == 1)
 		return;
-	thread_spoil(t);
+	thread_spoil(t, WIRED_STATE);
 	arch_syscall6(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0);
 }
 
@@ -200,7 +200,7 @@ EXPORT int prctl(int option, ...)
 		state_settle();
 	}
 	if (spoils(option))
-		thread_spoil(t);
+		thread_spoil(t, WIRED_STATE);
 	return (int)io_answer(arch_syscall6(SYS_prctl, option, (long)a[0], (long)a[1], (long)a[2],
 					    (long)a[3], 0));
 }

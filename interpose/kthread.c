@@ -13,26 +13,37 @@
 #include "user.h"
 #include "wire.h"
 
-static ATOMIC(uint64_t) nwired;
+static ATOMIC(uint64_t) nwired[WIRE_CAUSES_END];
 
-uint64_t wire_count(void)
+uint64_t wire_count(enum wirecause cause)
 {
-	return ld_rlx(&nwired);
+	return ld_rlx(&nwired[cause]);
 }
 
-void thread_wire(struct thread *t)
+static void wire(struct thread *t, enum wirecause cause, void (*lock)(void))
 {
 	if (t->wired)
 		return;
 	/* First: a notice may wire it, too. */
-	t->wired = true;
-	lockosthread();
-	add_rlx(&nwired, 1);
+	t->wired = (uint8_t)cause;
+	lock();
+	add_rlx(&nwired[cause], 1);
+	add_rlx(&nwired[UNWIRED], 1);
+}
+
+void thread_wire(struct thread *t, enum wirecause cause)
+{
+	wire(t, cause, lockosthread);
+}
+
+void thread_wire_sig(struct thread *t, enum wirecause cause)
+{
+	wire(t, cause, lockosthread_sig);
 }
 
 void thread_own_tid(struct thread *t)
 {
-	thread_wire(t);
+	thread_wire(t, WIRED_LOCK);
 	if (t->owns)
 		return;
 	t->owns = true;
@@ -40,26 +51,17 @@ void thread_own_tid(struct thread *t)
 	arch_syscall3(SYS_set_robust_list, (long)t->harvest.robust, ROBUST_HEAD_BYTES, 0);
 }
 
-void thread_wire_sig(struct thread *t)
+void thread_tie(struct thread *t, enum wirecause cause)
 {
-	if (t->wired)
-		return;
-	t->wired = true;
-	lockosthread_sig();
-	add_rlx(&nwired, 1);
-}
-
-void thread_tie(struct thread *t)
-{
-	thread_wire(t);
+	thread_wire(t, cause);
 	t->tied = true;
 }
 
-void thread_spoil(struct thread *t)
+void thread_spoil(struct thread *t, enum wirecause cause)
 {
 	pid_t tid;
 
-	thread_wire(t);
+	thread_wire(t, cause);
 	/* The first's does not end with it, but serves it alone from here on. */
 	t->tied = t->tied || t->main;
 	if (t->main || t->spoilt)
@@ -96,7 +98,7 @@ void thread_unwire(struct thread *t)
 	*t->harvest.tidaddr = t->tid;
 	t->owns = false;
 	t->tied = false;
-	t->wired = false;
+	t->wired = UNWIRED;
 	if (t->spoilt) {
 		t->spoilt = false;
 		return;

@@ -84,7 +84,7 @@ static int set_nice(struct thread *t, int nice)
 		gnotify_now(t->gp);
 		return 0;
 	}
-	thread_spoil(t);
+	thread_spoil(t, WIRED_POLICY);
 	r = kernel_nice(nice);
 	if (r == 0) {
 		t->nice = nice;

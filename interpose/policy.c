@@ -189,14 +189,14 @@ void wishes_do(struct thread *t, const void *uc)
 	if (wishes == 0)
 		return;
 	if (uc)
-		thread_wire_sig(t);
+		thread_wire_sig(t, WIRED_POLICY);
 	else
-		thread_wire(t);
+		thread_wire(t, WIRED_POLICY);
 	if (wishes & WISH_NICE) {
 		if (uc)
 			thread_spoil_sig(t);
 		else
-			thread_spoil(t);
+			thread_spoil(t, WIRED_POLICY);
 		nice_do(t);
 	}
 	if (wishes & WISH_CPUS)
@@ -218,7 +218,7 @@ static int set_policy(struct thread *t, int policy, const struct sched_param *pa
 	bool wired = t->wired;
 	long r;
 
-	thread_wire(t);
+	thread_wire(t, WIRED_POLICY);
 	r = kernel_policy(0, policy, param->sched_priority);
 	if (r == 0) {
 		t->policy = policy;
@@ -328,7 +328,7 @@ static int set_affinity(struct thread *t, cpu_set_t *cpus)
 	if (r < 0)
 		return (int)-r;
 	if (!CPU_EQUAL(cpus, &usual_cpus)) {
-		thread_wire(t);
+		thread_wire(t, WIRED_POLICY);
 		t->pinned = true;
 		t->cpus = *cpus;
 		return (int)-kernel_cpus(0, cpus);
@@ -437,7 +437,7 @@ static long set_attr(struct thread *t, const void *attr, long flags)
 	if (!t->wired && flags == 0 && same_attr(attr))
 		return 0;
 	/* It sets niceness, too. */
-	thread_spoil(t);
+	thread_spoil(t, WIRED_POLICY);
 	r = arch_syscall3(SYS_sched_setattr, 0, (long)attr, flags);
 	if (r == 0 && arch_syscall3(SYS_sched_getparam, 0, (long)&param, 0) == 0) {
 		t->policy = (int)arch_syscall3(SYS_sched_getscheduler, 0, 0, 0);

@@ -107,7 +107,7 @@ void process_forking(void)
 	struct thread *t = may_trace && heddle_started() ? thread_self() : NULL;
 
 	if (t)
-		thread_tie(t);
+		thread_tie(t, WIRED_TRACER);
 	state_settle();
 	fd_allshared();
 }
@@ -130,7 +130,7 @@ EXPORT long ptrace(enum __ptrace_request request, ...)
 	data = va_arg(args, void *);
 	va_end(args);
 	if (t)
-		thread_tie(t);
+		thread_tie(t, WIRED_TRACER);
 	return real_table.ptrace(request, pid, at, data);
 }
 

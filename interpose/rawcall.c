@@ -46,7 +46,7 @@ static long ring_setup(struct thread *t, const long *a)
 	bool wired = t->wired;
 	long r;
 
-	thread_tie(t);
+	thread_tie(t, WIRED_RING);
 	r = arch_syscall3(SYS_io_uring_setup, a[0], a[1], 0);
 	if (!wired && (r < 0 || !(((const struct io_uring_params *)a[1])->flags &
 				  IORING_SETUP_SINGLE_ISSUER_)))
@@ -132,7 +132,7 @@ static bool thread_call(struct thread *t, long nr, long *a, long *r)
 		if (sets_filter(nr, a))
 			core_filters();
 		state_settle();
-		thread_spoil(t);
+		thread_spoil(t, WIRED_STATE);
 		return false;
 	case SYS_io_uring_setup:
 		*r = ring_setup(t, a);
@@ -140,7 +140,7 @@ static bool thread_call(struct thread *t, long nr, long *a, long *r)
 	case SYS_io_uring_register:
 		/* Numbers of rings that are a kernel thread's own. */
 		if (a[1] == IORING_REGISTER_RING_FDS_)
-			thread_tie(t);
+			thread_tie(t, WIRED_RING);
 		return false;
 	case SYS_execve:
 	case SYS_execveat:

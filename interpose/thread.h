@@ -98,7 +98,7 @@ struct thread {
 	bool nonew; /* gave up new privileges; its kernel thread is told where that matters */
 	bool niced; /* nice is set, or is to be */
 	int nice;
-	bool wired; /* to its kernel thread */
+	uint8_t wired; /* to its kernel thread: enum wirecause */
 	bool spoilt; /* that ends with it */
 	bool tied; /* to that one and no other */
 	bool owns; /* glibc's tid for it is that one's */

@@ -114,7 +114,7 @@ EXPORT int timer_create(clockid_t clock, struct sigevent *event, timer_t *timer)
 	    event->_sigev_un._tid != t->tid)
 		return real_table.timer_create(clock, event, timer);
 	mine = *event;
-	thread_spoil(t);
+	thread_spoil(t, WIRED_TIMER);
 	mine._sigev_un._tid = os_gettid();
 	return real_table.timer_create(clock, &mine, timer);
 }

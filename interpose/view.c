@@ -2,6 +2,7 @@
 #include "view.h"
 
 #include "thread.h"
+#include "wire.h"
 
 static const struct view_row rows[] = {
 	VIEW_FIELD(thread, name, "name"),
@@ -12,7 +13,10 @@ static const struct view_row rows[] = {
 	VIEW_FIELD(thread, wired, "wired"),
 	VIEW_FIELD(thread, joins, "joins"),
 	VIEW_FIELD(thread, fn, "fn"),
-	VIEW_SIZE(thread),
+#define X(cause, name) VIEW_NUMBER("wired", name, WIRED_##cause),
+	WIRE_CAUSES(X)
+#undef X
+		VIEW_SIZE(thread),
 	/* The owner's tid, beside the word that its waiters wait on. */
 	{ "mutex", "owner", "",
 	  __builtin_offsetof(pthread_mutex_t, __data.__owner) -

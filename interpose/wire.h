@@ -8,6 +8,23 @@
 
 struct thread;
 
+/* Why: the first reason stands. */
+#define WIRE_CAUSES(X)                                                                             \
+	X(POLICY, "policy") /* its policy, priority, niceness or cpus */                           \
+	X(STATE, "state") /* its credentials, namespaces, filters and the like */                  \
+	X(LOCK, "lock") /* the kernel or another process knows an owner by its tid */              \
+	X(TRACER, "tracer") /* it traces, or may make one that is traced */                        \
+	X(RING, "ring") /* an io_uring ring is its alone */                                        \
+	X(TIMER, "timer") /* a timer's signals are for it alone */
+
+enum wirecause {
+	UNWIRED,
+#define X(cause, name) WIRED_##cause,
+	WIRE_CAUSES(X)
+#undef X
+		WIRE_CAUSES_END
+};
+
 /* thread_wire: the calling thread stays on its kernel thread from here on. thread_wire_sig: the
  * same for wishes_do in a handler. thread_own_tid: and that one's tid is what glibc knows it by,
  * and its robust list the kernel. Not before an object asks for it: the loader's lock, which is
@@ -15,16 +32,16 @@ struct thread;
  * thread_spoil: it is about to change its kernel thread in what cannot be taken back, which so is
  * to end with it; the first thread's does not. thread_spoil_sig: after thread_wire_sig. thread_tie:
  * stays on this very kernel thread, which the kernel knows it by. */
-void thread_wire(struct thread *t);
-void thread_wire_sig(struct thread *t);
-void thread_spoil(struct thread *t);
+void thread_wire(struct thread *t, enum wirecause cause);
+void thread_wire_sig(struct thread *t, enum wirecause cause);
+void thread_spoil(struct thread *t, enum wirecause cause);
 void thread_spoil_sig(struct thread *t);
-void thread_tie(struct thread *t);
+void thread_tie(struct thread *t, enum wirecause cause);
 void thread_own_tid(struct thread *t);
 void thread_unwire(struct thread *t);
 
-/* wire_count: how often a thread was. */
-uint64_t wire_count(void);
+/* wire_count: how often a thread was, by cause; UNWIRED: by any. */
+uint64_t wire_count(enum wirecause cause);
 
 /* wire_first: the program's only thread, before there is a second, may own what the kernel knows it
  * by: it is to be wired from the start. wire_first_do: at the start. */

@@ -121,6 +121,29 @@ static void rows_of_threads(struct text *t, const struct summary *s)
 	counted(t, ", of ", s->stats.stolen, " threads\n");
 }
 
+static void row_of_wired(struct text *t)
+{
+	static const char *const causes[] = {
+		NULL,
+#define X(cause, name) name,
+		WIRE_CAUSES(X)
+#undef X
+	};
+	const char *before = ": ";
+
+	begin_row(t, "wired");
+	counted(t, "", wire_count(UNWIRED), " times a thread was tied to its kernel thread");
+	for (uint32_t i = UNWIRED + 1; i < WIRE_CAUSES_END; i++) {
+		if (wire_count(i) == 0)
+			continue;
+		text_put(t, before);
+		text_put(t, causes[i]);
+		counted(t, " ", wire_count(i), "");
+		before = ", ";
+	}
+	text_put(t, "\n");
+}
+
 static void rows_of_blocking(struct text *t, const struct summary *s)
 {
 	static const char *const reasons[] = { NULL, "lock", "sleep", "read", "write", "park" };
@@ -142,8 +165,7 @@ static void rows_of_blocking(struct text *t, const struct summary *s)
 	counted(t, ", of which ", s->stats.retakecall, " gave way to others\n");
 	begin_row(t, "unannounced");
 	counted(t, "", s->stats.retakeblock, " blocks that gave way to others\n");
-	begin_row(t, "wired");
-	counted(t, "", wire_count(), " times a thread was tied to its kernel thread\n");
+	row_of_wired(t);
 }
 
 static void row_of_waiting(struct text *t, const struct summary *s)
@@ -219,7 +241,10 @@ static void for_programs(const struct summary *s)
 	word(&t, "threads", s->peakgs);
 	word(&t, "kernelthreads", (uint64_t)s->kthreads);
 	word(&t, "announced", s->calls);
-	word(&t, "wired", wire_count());
+	word(&t, "wired", wire_count(UNWIRED));
+#define X(cause, name) word(&t, "wired" name, wire_count(WIRED_##cause));
+	WIRE_CAUSES(X)
+#undef X
 #define X(name, text) word(&t, #name, s->stats.name);
 	STATS(X)
 #undef X

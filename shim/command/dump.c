@@ -17,6 +17,7 @@ struct entry {
 	struct entry *next; /* in the order of their first Gs */
 	const char *state;
 	uint64_t reason;
+	const char *wired; /* for its what; "" for nobody knows, NULL: it is not */
 	const char *nostack; /* why there is none */
 	struct stack stack;
 	const struct g_seen **gs;
@@ -65,8 +66,8 @@ static uint64_t hash(const struct entry *e)
 
 static bool same(const struct entry *a, const struct entry *b)
 {
-	return a->state == b->state && a->reason == b->reason && a->nostack == b->nostack &&
-	       a->stack.n == b->stack.n &&
+	return a->state == b->state && a->reason == b->reason && a->wired == b->wired &&
+	       a->nostack == b->nostack && a->stack.n == b->stack.n &&
 	       memcmp(a->stack.pc, b->stack.pc, (size_t)a->stack.n * sizeof(*a->stack.pc)) == 0;
 }
 
@@ -118,6 +119,10 @@ static void add_g(struct dump *d, struct g_seen *g)
 	look_at(d, g, &like);
 	like.state = view_name(d->v, "gstatus", scene_status(d->v, g));
 	like.reason = g->waitreason;
+	if (g->thread.wired)
+		like.wired = view_name(d->v, "wired", g->thread.wired);
+	else if (g->lockedm)
+		like.wired = "";
 	if (!like.nostack && !d->all && like.stack.n > 0)
 		trim(d, &like.stack);
 	e = entry_of(d, &like);
@@ -194,8 +199,6 @@ static void print_g(const struct dump *d, const struct g_seen *g)
 		printf(" main");
 	if (g->thread.tid)
 		printf(" tid %llu", (unsigned long long)g->thread.tid);
-	if (g->lockedm)
-		printf(", wired");
 	if (m)
 		printf(", on kernel thread %llu", (unsigned long long)m->tid);
 }
@@ -277,10 +280,12 @@ static void print_entry(const struct dump *d, const struct entry *e)
 
 	if (e->ngs == 1) {
 		print_g(d, e->gs[0]);
-		printf(": %s", e->state);
 	} else {
-		printf("%s%d threads%s: %s", bold(), e->ngs, plain(), e->state);
+		printf("%s%d threads%s", bold(), e->ngs, plain());
 	}
+	if (e->wired)
+		printf(", wired%s%s", e->wired[0] ? " for its " : "", e->wired);
+	printf(": %s", e->state);
 	print_age(d, e);
 	if (e->ngs == 1) {
 		wait_text(d->v, d->s, e->gs[0], false, wait);
