@@ -12,15 +12,18 @@ BASE := -std=gnu11 -g -D_GNU_SOURCE $(WARN) -fvisibility=hidden -fno-stack-prote
 	-fno-plt -fPIC -iquote core -iquote core/arch/$(ARCH) -MMD -MP
 
 # A variant of the core is a choice of twins (folders of same-named files) and of flags.
-VARIANTS := release notrace debug tsan asan
-FLAGS_release := -O2 -iquote core/release -iquote core/tracing -iquote core/san/none
-FLAGS_notrace := -O2 -iquote core/release -iquote core/notrace -iquote core/san/none
-FLAGS_debug := -O1 -iquote core/debug -iquote core/tracing -iquote core/san/none
-FLAGS_tsan := -O1 -fsanitize=thread -iquote core/debug -iquote core/tracing -iquote core/san/tsan
+VARIANTS := release notrace unpoliced debug tsan asan
+twins = $(addprefix -iquote core/,$(1))
+FLAGS_release := -O2 $(call twins,release tracing policed san/none)
+FLAGS_notrace := -O2 $(call twins,release notrace policed san/none)
+FLAGS_unpoliced := -O2 $(call twins,release tracing unpoliced san/none)
+FLAGS_debug := -O1 $(call twins,debug tracing policed san/none)
+FLAGS_tsan := -O1 -fsanitize=thread $(call twins,debug tracing policed san/tsan)
 FLAGS_asan := -O1 -fsanitize=address,undefined -fno-sanitize-recover=all \
-	-iquote core/debug -iquote core/tracing -iquote core/san/asan
+	$(call twins,debug tracing policed san/asan)
 TWIN_release := core/release/debug.c $(wildcard core/tracing/*.c)
 TWIN_notrace := core/release/debug.c $(wildcard core/notrace/*.c)
+TWIN_unpoliced := $(TWIN_release)
 TWIN_debug := core/debug/debug.c $(wildcard core/tracing/*.c)
 TWIN_tsan := $(TWIN_debug)
 TWIN_asan := $(TWIN_debug)
@@ -89,7 +92,8 @@ $(BUILD)/$(1)/tests/bench/%_bench: $(BUILD)/$(1)/tests/bench/%_bench.c.o \
 endef
 $(foreach v,$(VARIANTS),$(eval $(call variant,$(v))))
 
-# The injected object: the core, shim and interpose. Its debug twin is for tests, notrace to see what tracing and counters cost.
+# The injected object: the core, shim and interpose. Its debug twin is for tests, notrace and unpoliced to see what
+# counters and policies cost.
 $(BUILD)/exports.map: interpose/calls.def interpose/exports.sh
 	@mkdir -p $(@D)
 	$(Q)bash interpose/exports.sh interpose/calls.def >$@
@@ -104,6 +108,7 @@ endef
 $(eval $(call object,$(BUILD)/libheddle.so,release))
 $(eval $(call object,$(BUILD)/debug/libheddle.so,debug))
 $(eval $(call object,$(BUILD)/notrace/libheddle.so,notrace))
+$(eval $(call object,$(BUILD)/unpoliced/libheddle.so,unpoliced))
 
 # ---- tests ----
 # Each part ends with "NAME: N passed, N failed"; tests/sum.sh runs them and adds up.
@@ -284,9 +289,9 @@ $(PEERS):
 	@mkdir -p $(@D)
 	$(Q)GO111MODULE=off GOTOOLCHAIN=local GOCACHE=$(abspath $(BUILD))/gocache $(GO) build -o $@ $<
 
-# What counters, a trace and an attached top cost; PAIRS=20 WORDS="trace yield-2".
+# What counters, policies, a trace and an attached top cost; PAIRS=20 WORDS="trace yield-2".
 .PHONY: bench bench-programs bench-core bench-cost
-bench-cost: tools all $(BUILD)/notrace/libheddle.so bench-programs
+bench-cost: tools all $(BUILD)/notrace/libheddle.so $(BUILD)/unpoliced/libheddle.so bench-programs
 	@PAIRS=$(PAIRS) python3 tests/bench/cost.py $(BUILD) $(WORDS)
 bench-programs: $(BENCH) $(BUILD)/bench/shape
 bench: tools $(BUILD)/libheddle.so bench-programs $(PEERS)

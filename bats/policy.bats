@@ -66,6 +66,48 @@ order() {
 	[ "$output" = "job 50,job 40,job 10,vip 30,job 60,vip 20," ]
 }
 
+# Five pass point after point, each at a lock of its own: what is the longest that one of them stands still, in points of
+# the others?
+@test "by lot and by chaos nobody is forgotten" {
+	build forgotten <<-'C'
+		#include <pthread.h>
+		#include <stdio.h>
+		enum { N = 5, POINTS = 20000 };
+		static long points, most;
+		static void *walk(void *arg)
+		{
+			pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER;
+			long last = points;
+			while (points < POINTS) {
+				pthread_mutex_lock(&own);
+				if (points - last > most)
+					most = points - last;
+				last = ++points;
+				pthread_mutex_unlock(&own);
+			}
+			return arg;
+		}
+		int main(void)
+		{
+			pthread_t t[N];
+			for (int i = 0; i < N; i++)
+				pthread_create(&t[i], NULL, walk, NULL);
+			for (int i = 0; i < N; i++)
+				pthread_join(t[i], NULL);
+			printf("%ld\n", most);
+			return 0;
+		}
+	C
+	for seed in 1 2 3 4 5; do
+		run "$command" run -p 1 --policy random --seed $seed "$work/forgotten"
+		[ "$status" -eq 0 ]
+		[ "$output" -lt 100 ]
+		run "$command" run -p 1 --policy chaos --seed $seed "$work/forgotten"
+		[ "$status" -eq 0 ]
+		[ "$output" -lt 1500 ]
+	done
+}
+
 @test "policies of one's own: the worked examples, which are short" {
 	setup_jobs
 	for example in "$top"/tests/policy/*.c; do
@@ -276,7 +318,7 @@ setup_twenty() {
 }
 
 @test "what is no policy is refused by the command, and ignored by the library in one line" {
-	for text in go,x=1 fifo,steal=one lifo,steal=off pct,depth=0 go,local=257 go,grq=x rr,slice=11s nosuch go=1 ""; do
+	for text in go,x=1 fifo,steal=one lifo,steal=off pct,depth=0 go,local=257 go,grq=x go,grq=1 rr,slice=11s nosuch go=1 ""; do
 		run -2 "$command" run --policy "$text" true
 		[[ $output == "heddle: --policy: '$text': "* ]]
 	done

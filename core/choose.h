@@ -9,6 +9,7 @@
 #include "check.h"
 #include "cpu.h"
 #include "gmp.h"
+#include "knobs.h"
 #include "policies/spec.h"
 
 /* plan_slice: see policies/plan.h. */
@@ -44,13 +45,13 @@ enum {
 /* Does a policy choose, in place of all below? */
 static inline bool choose_policed(void)
 {
-	return __builtin_expect(sched.odd, 0) && ld_rlx(&sched.policy);
+	return sched_odd() && ld_rlx(&sched.policy);
 }
 
 /* Are its choices recorded or replayed? Then there is one road to each. */
 static inline bool choose_turned(void)
 {
-	return __builtin_expect(sched.odd, 0) && sched.turned;
+	return sched_odd() && sched.turned;
 }
 
 /* How long a G runs while others wait, at the least. */
@@ -88,7 +89,7 @@ static inline uint32_t choose_below(struct m *mp, uint32_t n)
 /* WS_I4: half, rounded up. */
 static inline uint32_t choose_stealamount(uint32_t queued)
 {
-	if (sched.knobs.steal == STEAL_ONE)
+	if (sched_knobs()->steal == STEAL_ONE)
 		return queued > 0;
 	return queued - queued / 2;
 }
@@ -96,19 +97,19 @@ static inline uint32_t choose_stealamount(uint32_t queued)
 /* May a thief take anything from other Ps' queues? */
 static inline bool choose_steals(void)
 {
-	return sched.knobs.steal != STEAL_OFF;
+	return sched_knobs()->steal != STEAL_OFF;
 }
 
 /* Does one that is made ready go before all others of its P? */
 static inline bool choose_runnext(void)
 {
-	return sched.knobs.runnext;
+	return sched_knobs()->runnext;
 }
 
 /* WS_I3: how many a local queue holds. */
 static inline uint32_t choose_room(void)
 {
-	return sched.knobs.local;
+	return sched_knobs()->local;
 }
 
 /* How many a P takes from the global queue at most: they have room in its own. */
@@ -129,7 +130,7 @@ static inline int32_t choose_globalshare(int32_t size, int32_t max)
 /* WS_L4, WS_F3: true if this slice begins with the global queue. */
 static inline bool choose_globalfirst(const struct p *pp)
 {
-	return ld_rlx(&pp->schedtick) % sched.knobs.grq == 0 && ld_rlx(&sched.runqsize) > 0;
+	return ld_rlx(&pp->schedtick) % sched_knobs()->grq == 0 && ld_rlx(&sched.runqsize) > 0;
 }
 
 /* Where one that yields goes: behind all, as in Go; where the slices of its P are short, behind
@@ -149,7 +150,7 @@ static inline enum yielding choose_yield(struct p *pp)
 	row = now - pp->rowseen;
 	pp->rowseen = now;
 	pp->rowtick += at;
-	pp->shortrow = row < CHOOSE_ROW_CYCLES && sched.knobs.yieldown && !choose_policed();
+	pp->shortrow = row < CHOOSE_ROW_CYCLES && sched_knobs()->yieldown && !choose_policed();
 	return YIELD_GLOBAL;
 }
 
@@ -157,7 +158,7 @@ static inline enum yielding choose_yield(struct p *pp)
  * of the ordinary, and the usual tick, for the remainder by a constant is much the cheaper. */
 static inline bool choose_hard(const struct p *pp)
 {
-	if (__builtin_expect(ld_rlx(&sched.gcwaiting) | sched.odd, 0) &&
+	if (__builtin_expect(ld_rlx(&sched.gcwaiting) | sched_odd(), 0) &&
 	    (ld_rlx(&sched.gcwaiting) != 0 || sched.turned || choose_globalfirst(pp)))
 		return true;
 	return debuglevel >= 2 || ld_rlx(&pp->urgent) != 0 ||
@@ -171,7 +172,7 @@ static inline bool choose_spin(void)
 	int32_t busy = ld_rlx(&sched.gomaxprocs) - ld_rlx(&sched.npidle);
 
 	/* One must: who sleeps without a look relies on one that has it still to come. */
-	if (!sched.knobs.spin)
+	if (!sched_knobs()->spin)
 		return ld_rlx(&sched.nmspinning) == 0;
 	return 2 * ld_rlx(&sched.nmspinning) < busy;
 }

@@ -17,7 +17,7 @@ static void __attribute__((noinline, cold)) put_odd_locked(struct g *gp)
 void globrunqput_locked(struct g *gp)
 {
 	DCHECK(GMP_G3, ld_rlx(&gp->status) == GRUNNABLE);
-	if (unlikely(sched.odd))
+	if (sched_odd())
 		put_odd_locked(gp);
 	else
 		put_last_locked(gp);
@@ -126,7 +126,7 @@ static struct g *get_odd_locked(const struct p *pp)
 
 struct g *globrunqget_locked(const struct p *pp)
 {
-	return unlikely(sched.odd) ? get_odd_locked(pp) : pop_locked();
+	return sched_odd() ? get_odd_locked(pp) : pop_locked();
 }
 
 struct g *globrunqgetbatch_locked(const struct p *pp, int32_t max, struct g **rest, int32_t *n)
@@ -136,7 +136,7 @@ struct g *globrunqgetbatch_locked(const struct p *pp, int32_t max, struct g **re
 	int32_t share;
 
 	*n = 0;
-	if (unlikely(sched.odd) && (choose_policed() || choose_turned()))
+	if (sched_odd() && (choose_policed() || choose_turned()))
 		return get_odd_locked(pp);
 	share = choose_globalshare(ld_rlx(&sched.runqsize), max);
 	first = pop_locked();

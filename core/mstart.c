@@ -273,7 +273,7 @@ static struct g *next_locked(struct m *mp)
 	bool inherit, behind;
 	struct g *gp;
 
-	if (!pp || sched.odd)
+	if (!pp || sched_odd())
 		return NULL;
 	behind = ld_rlx(&pp->schedtick) % CHOOSE_GLOBAL_TICK == 0;
 	if (!behind && (choose_hard(pp) || ld_rlx(&sched.verifydue) != 0))

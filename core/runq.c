@@ -80,7 +80,7 @@ static void __attribute__((noinline)) put_oddly(struct p *pp, struct g *gp)
 void runqput(struct p *pp, struct g *gp, bool next)
 {
 	DCHECK(WS_I10, ld_rlx(&gp->status) == GRUNNABLE);
-	if (unlikely(sched.odd) && (choose_policed() || !choose_runnext())) {
+	if (sched_odd() && (choose_policed() || !choose_runnext())) {
 		put_oddly(pp, gp);
 		return;
 	}

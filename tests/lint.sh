@@ -71,6 +71,7 @@ for cc in gcc clang; do
 	expect_empty "$cc compiles every variant of the core without a word" "$(
 		make -s -j "$jobs" CC=$cc BUILD=build/lint-$cc build/lint-$cc/release/libcore.a \
 			build/lint-$cc/debug/libcore.a build/lint-$cc/notrace/libcore.a \
+			build/lint-$cc/unpoliced/libcore.a \
 			build/lint-$cc/libheddle.so build/lint-$cc/heddle build/lint-$cc/packaging/rows 2>&1
 	)"
 	expect_empty "$cc compiles the programs of make bench without a word" "$(

@@ -89,3 +89,11 @@ struct plan *heap_oldest(const struct heap *h)
 			found = h->of[i];
 	return found;
 }
+
+void heap_rank(struct heap *h, void (*rank)(struct plan *plan))
+{
+	for (uint32_t i = 0; i < h->n; i++)
+		rank(h->of[i]);
+	for (uint32_t i = h->n / 2; i-- > 0;)
+		sift_down(h, i, h->of[i]);
+}

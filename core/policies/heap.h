@@ -10,9 +10,10 @@ struct heap {
 };
 
 /* heap_put: false: there is no memory. heap_take: out of the heap that it is in. heap_oldest: of
- * all, whatever their keys; n > 0. */
+ * all, whatever their keys; n > 0. heap_rank: gives each a new key, and its place. */
 bool heap_put(struct heap *h, struct plan *plan);
 void heap_take(struct heap *h, struct plan *plan);
 struct plan *heap_oldest(const struct heap *h);
+void heap_rank(struct heap *h, void (*rank)(struct plan *plan));
 
 #endif

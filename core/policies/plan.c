@@ -233,6 +233,12 @@ static bool is_queued(const struct heddle_thread *t)
 	return false;
 }
 
+void plan_rank_queued(void (*key)(struct plan *plan))
+{
+	for (int32_t i = 0; i < nheaps; i++)
+		heap_rank(&heaps[i], key);
+}
+
 static struct plan *pick_own(int32_t pid)
 {
 	const struct heddle_thread *t;
@@ -247,6 +253,16 @@ static struct plan *pick_own(int32_t pid)
 	return (struct plan *)(uintptr_t)t;
 }
 
+static struct plan *pick(const struct heap *h)
+{
+	const struct ranking *r = &rankings[spec.kind];
+
+	/* Two that wake each other must not keep all others waiting. */
+	if (r->own && ++turns % CHOOSE_GLOBAL_TICK == 0)
+		return heap_oldest(h);
+	return h->of[r->lots ? plan_lot() % h->n : 0];
+}
+
 struct g *plan_get_locked(int32_t pid)
 {
 	struct heap *h = &heaps[each_its_own() ? pid : 0];
@@ -257,9 +273,7 @@ struct g *plan_get_locked(int32_t pid)
 	if (spec.kind == POLICY_OWN && own_picks())
 		plan = pick_own(pid);
 	else if (h->n > 0)
-		/* Two that wake each other must not keep all others waiting. */
-		plan = rankings[spec.kind].own && ++turns % CHOOSE_GLOBAL_TICK == 0 ? heap_oldest(h)
-										    : h->of[0];
+		plan = pick(h);
 	else
 		plan = steal(pid);
 	if (!plan)

@@ -35,6 +35,7 @@ struct ranking {
 	bool (*point)(struct plan *plan, const struct plan *least);
 	void (*picked)(struct plan *plan);
 	bool own; /* each P has its own heap, and thieves take the oldest of another's */
+	bool lots; /* whoever is queued is as likely to be picked as any other, whatever the keys */
 	uint64_t slice; /* ns */
 };
 
@@ -49,8 +50,10 @@ bool plan_begin(const struct policyspec *wanted, const struct heddle_policy *own
 		struct turnlog *log);
 const struct policyspec *plan_spec(void);
 
-/* plan_lot: the next random number of the seed's. */
+/* plan_lot: the next random number of the seed's. plan_rank_queued: all that are queued get the
+ * keys that key gives them now. */
 uint64_t plan_lot(void);
+void plan_rank_queued(void (*key)(struct plan *plan));
 
 /* own_begin: takes the user's policy; false: it will not serve. */
 bool own_begin(const struct heddle_policy *policy, const struct policyspec *spec, uint64_t seed);

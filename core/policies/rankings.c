@@ -42,15 +42,10 @@ static void by_youth(struct plan *plan)
 
 /* ---- random: each that is runnable is as likely to go next as any other ---- */
 
-static void by_lot(struct plan *plan)
-{
-	plan->key = plan_lot();
-}
-
 static bool lot_point(struct plan *plan, const struct plan *least)
 {
 	(void)plan;
-	return least && least->key < plan_lot();
+	return least;
 }
 
 /* ---- cfs: as much for each as for any; who slept gets no more than a slice's credit ---- */
@@ -121,26 +116,33 @@ static bool starves(const struct plan *plan)
 	return choose_mix(all.epoch ^ plan->t.id * CHOOSE_GAMMA) % 4 == 0;
 }
 
+static void draw_chaos(struct plan *plan)
+{
+	plan->key = (starves(plan) ? STOPPED : 0) | plan_lot() >> 1;
+}
+
 static void next_event(void)
 {
 	if (all.events++ % CHAOS_EPOCH != 0)
 		return;
 	all.epoch = plan_lot();
 	all.often = (uint64_t)2 << plan_lot() % 7;
+	plan_rank_queued(draw_chaos);
 }
 
 static void by_chaos(struct plan *plan)
 {
 	next_event();
-	plan->key = (starves(plan) ? STOPPED : 0) | plan_lot() >> 1;
+	draw_chaos(plan);
 }
 
 static bool chaos_point(struct plan *plan, const struct plan *least)
 {
+	bool gives = least &&
+		     (plan_lot() % all.often == 0 || (starves(plan) && least->key < STOPPED));
+
 	next_event();
-	if (!least)
-		return false;
-	return plan_lot() % all.often == 0 || (starves(plan) && least->key < STOPPED);
+	return gives;
 }
 
 static void chaos_picked(struct plan *plan)
@@ -152,7 +154,10 @@ const struct ranking rankings[POLICY_KINDS] = {
 	[POLICY_FIFO] = { .rank = by_age },
 	[POLICY_RR] = { .rank = by_age },
 	[POLICY_LIFO] = { .rank = by_youth, .own = true },
-	[POLICY_RANDOM] = { .rank = by_lot, .point = lot_point, .slice = LONG_SLICE_NS },
+	[POLICY_RANDOM] = { .rank = by_age,
+			    .point = lot_point,
+			    .lots = true,
+			    .slice = LONG_SLICE_NS },
 	[POLICY_CFS] = { .rank = by_share, .picked = share_picked, .slice = CFS_SLICE_NS },
 	[POLICY_PCT] = { .rank = by_priority, .point = priority_point, .slice = LONG_SLICE_NS },
 	[POLICY_CHAOS] = { .rank = by_chaos,

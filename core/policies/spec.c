@@ -5,6 +5,7 @@ enum {
 	NS_PER_US = 1000,
 	SLICE_MOST_US = 10 * 1000 * 1000,
 	LOCAL_MOST = 256,
+	GRQ_LEAST = 2, /* each time: who is preempted would keep all local queues waiting */
 	ANY = 1u << POLICY_KINDS
 };
 
@@ -91,11 +92,11 @@ static bool read_slice(const char **s, uint64_t *ns)
 	return n <= SLICE_MOST_US / (us ? 1 : 1000);
 }
 
-static bool read_count(const char **s, uint64_t most, uint32_t *to)
+static bool read_count(const char **s, uint64_t least, uint64_t most, uint32_t *to)
 {
 	uint64_t n;
 
-	if (!number(s, most, &n) || n == 0)
+	if (!number(s, most, &n) || n < least)
 		return false;
 	*to = (uint32_t)n;
 	return true;
@@ -134,11 +135,12 @@ static const char *read_value(enum key key, const char **s, struct policyspec *t
 			       ? NULL
 			       : "slice is a number of ms, or of us with us behind it, up to 10 s";
 	case GRQ:
-		return read_count(s, 1000000, &to->grq) ? NULL
-							: "grq is a number from 1 to 1000000";
+		return read_count(s, GRQ_LEAST, 1000000, &to->grq)
+			       ? NULL
+			       : "grq is a number from 2 to 1000000";
 	case LOCAL:
-		return read_count(s, LOCAL_MOST, &to->local) ? NULL
-							     : "local is a number from 1 to 256";
+		return read_count(s, 1, LOCAL_MOST, &to->local) ? NULL
+								: "local is a number from 1 to 256";
 	case STEAL:
 		return read_steal(s, to) ? NULL : "steal is half or one, with go also off";
 	case RUNNEXT:
@@ -148,9 +150,9 @@ static const char *read_value(enum key key, const char **s, struct policyspec *t
 	case SPIN:
 		return read_on(s, &to->spin) ? NULL : "spin is on or off";
 	case DEPTH:
-		return read_count(s, 64, &to->depth) ? NULL : "depth is a number from 1 to 64";
+		return read_count(s, 1, 64, &to->depth) ? NULL : "depth is a number from 1 to 64";
 	default:
-		return read_count(s, 1000000000, &to->steps) ? NULL : "steps is a number";
+		return read_count(s, 1, 1000000000, &to->steps) ? NULL : "steps is a number";
 	}
 }
 

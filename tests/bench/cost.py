@@ -113,6 +113,7 @@ WHATS = {
     "top": ("heddle top attached, each second", lambda *a: beside(*a, top_begins, top_ends)),
     "stats": ("--stats", lambda *a: turns(*a, {}, {"HEDDLE_STATS": "1"})),
     "counters": ("counters and trace points, off", lambda *a: turns(*a, {"library": "notrace/libheddle.so"}, {})),
+    "policies": ("policies and switches, at go", lambda *a: turns(*a, {"library": "unpoliced/libheddle.so"}, {})),
 }
 
 

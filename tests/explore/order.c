@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-enum { WORK = 4 * 1000 * 1000 };
+enum { WORK = 16 * 1000 * 1000 };
 
 struct worker {
 	pthread_t thread;

@@ -14,7 +14,7 @@ base="-std=gnu11 -g -fvisibility=hidden -fno-stack-protector -fno-omit-frame-poi
 -ffunction-sections -fdata-sections"
 # The twins of atomic.h and sizes.h go first, so that their guards keep the core's out.
 export twins="-include tests/model/atomic.h -include tests/model/sizes.h -iquote tests/model \
--iquote core -iquote core/arch/$ARCH -iquote core/debug -iquote core/tracing"
+-iquote core -iquote core/arch/$ARCH -iquote core/debug -iquote core/tracing -iquote core/policed"
 export watched="$base $twins -O1 -fsanitize=thread"
 export engine="memory steps sc race threads explore trace main switch cpu"
 export runq_model="runqempty_model runq_scene stage runq globq"
