@@ -1,60 +1,89 @@
 #!/usr/bin/env bash
-# Hours of the core's tests and of the preloaded conformance programs, storms above all, with fresh
-# seeds, every GOMAXPROCS, and stress-ng beside them. soak.sh BUILD; $HEDDLE_SOAK_SECONDS says how
-# long (an hour). A failure prints its seed and the command that repeats it, and is kept in
-# BUILD/soak/.
+# Hours of everything, in an order by lot: the core's tests, the preloaded conformance programs, storms above all, and the
+# real programs of `make apps` that are installed. Each time with a fresh seed, some GOMAXPROCS, some policy (every
+# other time Go's), and every third time stress-ng beside it. soak.sh BUILD [WORD...]: only what has one of the words in its
+# name; $HEDDLE_SOAK_SECONDS says how long (an hour). A failure prints the command that repeats it, and its output is
+# kept in BUILD/soak/.
 set -u
-build=${1:-build}
+build=$(realpath "${1:-build}")
+words=$(IFS="|"; echo "${*:2}")
 seconds=${HEDDLE_SOAK_SECONDS:-3600}
-mkdir -p "$build/soak"
+mkdir -p "$build/soak" "$build/apps"
 export HEDDLE_STRESS_SECONDS=${HEDDLE_STRESS_SECONDS:-20} HEDDLE_TEST_SLOW=10
-export STORM_SECONDS=${STORM_SECONDS:-60}
+export STORM_SECONDS=${STORM_SECONDS:-60} APPS_CACHE=$build/apps APPS_SLOW=5
 passed=0
 failed=0
 end=$((SECONDS + seconds))
-round=0
+tries=0
+policies=(fifo lifo random cfs pct:depth=3 chaos rr,slice=1ms go,steal=one,runnext=off go,grq=2,local=8
+	go,yield=global,slice=1ms go,spin=off,steal=off)
 
-# try NAME COMMAND...: once, in every third round beside a load.
+# jobs: KIND VARIANT PROGRAM of all that there is.
+jobs() {
+	local variant program
+	for variant in debug release; do
+		printf "core $variant %s\n" "$build/$variant"/tests/core/*_test
+		printf "preloaded $variant %s\n" "$build"/conformance/*_test
+	done
+	# Storms come more often.
+	for _ in 1 2 3 4 5 6; do
+		printf 'preloaded debug %s\npreloaded release %s\n' "$build"/conformance/storm_test{,}
+	done
+	bash tests/apps/one.bash --list | while IFS=$'\t' read -r program _; do
+		[ -n "$(bash tests/apps/one.bash --packages "$program")" ] || echo "app release $program"
+	done
+}
+
+any() {
+	shift $((RANDOM % $#))
+	echo "$1"
+}
+
+# try NAME SETTING... COMMAND...: an env command, as it is printed if it fails.
 try() {
-	local name=$1 log=$build/soak/$round-$1 noise=
+	local name=$1 log=$build/soak/$tries-$1 noise=
 	shift
-	if [ $((round % 3)) -eq 2 ] && command -v stress-ng >/dev/null; then
+	tries=$((tries + 1))
+	if [ $((tries % 3)) -eq 0 ] && command -v stress-ng >/dev/null; then
 		stress-ng --cpu 2 --quiet &
 		noise=$!
 	fi
-	HEDDLE_SEED=$(od -An -N8 -tu8 /dev/urandom | tr -d ' ')
-	HEDDLE_DEBUG=$((1 + round % 2))
-	export HEDDLE_SEED HEDDLE_DEBUG
-	if "$@" >"$log" 2>&1; then
+	if timeout -k 10 900 env "$@" >"$log" 2>&1; then
 		passed=$((passed + 1))
 		rm -f "$log"
 	else
 		failed=$((failed + 1))
-		echo "not ok $name: HEDDLE_SEED=$HEDDLE_SEED HEDDLE_DEBUG=$HEDDLE_DEBUG $*, see $log"
-		grep -a -A1 '^not ok' "$log"
+		echo "not ok $name: env $*${noise:+ (beside stress-ng --cpu 2)}, see $log"
+		grep -a -A1 -e '^not ok' -e '^failed:' "$log"
 	fi
 	[ -z "$noise" ] || { kill "$noise"; wait "$noise" 2>/dev/null; }
 }
 
-# preloaded PROGRAM VARIANT
-preloaded() {
-	local library=$PWD/$build/libheddle.so procs=(1 2 3 8)
-	[ "$2" = release ] || library=$PWD/$build/$2/libheddle.so
-	try "$(basename "$1")-$2" env GOMAXPROCS="${procs[RANDOM % 4]}" LD_PRELOAD="$library" "$1"
+# one KIND VARIANT PROGRAM
+one() {
+	local library=$build/libheddle.so name settings where
+	name=$(basename "$3")-$2
+	settings=("HEDDLE_SEED=$(od -An -N8 -tu8 /dev/urandom | tr -d ' ')" "HEDDLE_DEBUG=$(any 1 2)")
+	[ "$2" = release ] || library=$build/$2/libheddle.so
+	[ "$1" = core ] || [ $((RANDOM % 2)) -eq 0 ] || settings+=("HEDDLE_POLICY=$(any "${policies[@]}")")
+	case $1 in
+	core) try "$name" "${settings[@]}" "$3" ;;
+	preloaded) try "$name" "${settings[@]}" "GOMAXPROCS=$(any 1 2 3 8)" "LD_PRELOAD=$library" "$3" ;;
+	app)
+		where=$(mktemp -d)
+		chmod 755 "$where"
+		try "$name" "${settings[@]}" "APPS_PROCS=$(any 1 2 3 8)" bash tests/apps/one.bash "$3" heddle "$where"
+		rm -rf "$where"
+		;;
+	esac
 }
 
+mapfile -t all < <(jobs | grep -E "$words")
+[ ${#all[@]} -gt 0 ] || { echo "soak: nothing has $words in its name"; exit 1; }
 while [ $SECONDS -lt $end ]; do
-	for variant in debug release; do
-		for test in "$build/$variant"/tests/core/*_test; do
-			[ $SECONDS -lt $end ] || break 3
-			try "$(basename "$test")-$variant" "$test"
-		done
-		for program in "$build"/conformance/*_test; do
-			[ $SECONDS -lt $end ] || break 3
-			preloaded "$program" $variant
-		done
-	done
-	round=$((round + 1))
+	while read -r kind variant program && [ $SECONDS -lt $end ]; do
+		one "$kind" "$variant" "$program" </dev/null
+	done < <(printf '%s\n' "${all[@]}" | shuf)
 done
 echo "soak: $passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -5,7 +5,8 @@
 #
 #   app NAME "what is looked at" PACKAGE...
 #
-# for the table and for what is to be installed. NAME has - where the function has _.
+# for the table and for what is to be installed. NAME has - where the function has _. $APPS_SLOW: it may take so many times
+# longer.
 declare -A packages_of what_of
 names=()
 app() {
@@ -18,7 +19,7 @@ app() {
 under() {
 	local began=$EPOCHREALTIME status=0
 	# shellcheck disable=SC2016  # the other shell's
-	timeout -k 5 "${limit:-120}" bash -c 'echo $$ >>"$0/.pids"; exec env "$@"' "$run" "${preload[@]}" "$@" || status=$?
+	timeout -k 5 $((${limit:-120} * ${APPS_SLOW:-1})) bash -c 'echo $$ >>"$0/.pids"; exec env "$@"' "$run" "${preload[@]}" "$@" || status=$?
 	echo "$began $EPOCHREALTIME" >>"$run/.took"
 	return $status
 }
