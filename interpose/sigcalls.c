@@ -23,7 +23,11 @@ int signals_mask(int how, const sigset_t *set, sigset_t *old)
 	}
 	r = gsigprocmask(how, set ? &want : NULL, &before);
 	if (r == 0 && set) {
+		struct thread *t = thread_self();
+		uint64_t lent = ld_rlx(&t->lent) & gmask();
 		signals_open(gmask());
+		if (unlikely(lent != 0))
+			signals_pass_on(t, lent);
 		if (signals_unblocked())
 			signals_run();
 	}
@@ -130,10 +134,11 @@ static bool is_own(pid_t pid)
 	return pid == getpid() || thread_by_tid(pid);
 }
 
-/* To its own process: the caller takes it, if it does not block it; so it is delivered before
- * the call returns, as it would be if the caller were the only one to take it. Else it is pending
- * by then, for the process or for one who does not block it, which it would not be if the kernel
- * gave it to a thread of ours that has yet to run and to let us know. */
+/* To its own process: the first thread takes it, if it does not block it, as the kernel has it;
+ * else the caller, if that does not block it: so it is delivered before the call returns, as it
+ * would be if the caller were the only one to take it. Else it is pending by then, for the process
+ * or for one who does not block it, which it would not be if the kernel gave it to a thread of ours
+ * that has yet to run and to let us know. */
 EXPORT int kill(pid_t pid, int sig)
 {
 	siginfo_t info;
@@ -143,27 +148,29 @@ EXPORT int kill(pid_t pid, int sig)
 		return real_table.kill(pid, sig);
 	if (sig <= 0 || sig > 64)
 		return real_table.kill(getpid(), sig);
-	if (gmask() & signal_bit(sig)) {
-		if (!(signals_let_in() & signal_bit(sig)))
+	siginfo_make(&info, sig, SI_USER);
+	if (!(signals_let_in() & signal_bit(sig))) {
+		if (gmask() & signal_bit(sig))
 			return real_table.kill(getpid(), sig);
-		memset(&info, 0, sizeof(info));
-		info.si_signo = sig;
-		info.si_code = SI_USER;
-		info.si_pid = getpid();
-		info.si_uid = getuid();
-		signal_put_off(sig, &info);
-		return 0;
+		r = signal_self(sig);
+		if (r == 0)
+			return 0;
+		errno = (int)-r;
+		return -1;
 	}
-	r = signal_self(sig);
-	if (r == 0)
-		return 0;
-	errno = (int)-r;
-	return -1;
+	if (signal_first(sig, &info))
+		signal_push(thread_first(), sig);
+	else if (gmask() & signal_bit(sig))
+		signal_put_off(sig, &info);
+	else
+		signal_thread(thread_self(), sig, &info);
+	return 0;
 }
 
 EXPORT int pthread_kill(pthread_t thread, int sig)
 {
 	struct thread *t = served() ? thread_of(thread) : NULL;
+	siginfo_t info;
 
 	if (!t)
 		return real_table.pthread_kill(thread, sig);
@@ -173,7 +180,8 @@ EXPORT int pthread_kill(pthread_t thread, int sig)
 		return 0;
 	if (t == thread_self() && !(gmask() & signal_bit(sig)))
 		return (int)-signal_self(sig);
-	signal_thread(t, sig);
+	siginfo_make(&info, sig, SI_TKILL);
+	signal_thread(t, sig, &info);
 	return 0;
 }
 
@@ -233,10 +241,8 @@ static int take_pending(struct thread *t, uint64_t set, siginfo_t *info)
 			continue;
 		if ((mine & bit) && signal_claim(t, sig, info))
 			return sig;
-		if ((held & bit) && signal_unhold(sig)) {
-			*info = *signal_info(sig);
+		if ((held & bit) && signal_unhold(sig, info))
 			return sig;
-		}
 	}
 	return 0;
 }
@@ -258,7 +264,7 @@ void signals_unfeed(struct thread *t)
 			if (signal_marked(&info))
 				continue;
 			/* One of the process's goes back to it. */
-			arch_syscall3(SYS_rt_sigqueueinfo, getpid(), sig, (long)&info);
+			signal_return(sig, &info);
 			break;
 		}
 		and_sc(&t->fed, ~signal_bit(sig));

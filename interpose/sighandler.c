@@ -176,6 +176,32 @@ static bool refused(int sig, const siginfo_t *info)
 	return sig == SIGSYS && info->si_code == BY_FILTER;
 }
 
+/* Was it sent to the process, and not to the kernel thread that it found? The clocks of cpu time
+ * and timers are for who runs; SIGPIPE and SIGXFSZ come as if by this process's own kill, which
+ * passes by us (sigcalls.c); of a child it is the thread that made it which is told. */
+static bool for_process(int sig, const siginfo_t *info)
+{
+	const uint64_t of_thread = signal_bit(SIGSEGV) | signal_bit(SIGBUS) | signal_bit(SIGILL) |
+				   signal_bit(SIGFPE) | signal_bit(SIGTRAP) | signal_bit(SIGSYS) |
+				   signal_bit(SIGPROF) | signal_bit(SIGVTALRM) |
+				   signal_bit(SIGXCPU);
+
+	if (getpid() != home)
+		return false;
+	switch (info->si_code) {
+	case SI_USER:
+		return info->si_pid != home;
+	case SI_QUEUE:
+	case SI_MESGQ:
+	case SI_ASYNCIO:
+		return true;
+	case SI_KERNEL:
+		return !(of_thread & signal_bit(sig));
+	default:
+		return false;
+	}
+}
+
 static void on_signal(int sig, siginfo_t *info, void *uc)
 {
 	enum sigplace place = core_sigplace();
@@ -186,6 +212,8 @@ static void on_signal(int sig, siginfo_t *info, void *uc)
 
 	if (refused(sig, info) && core_sigrefused(uc)) {
 		/* Nobody hears of it. */
+	} else if (!marked && for_process(sig, info) && signal_first(sig, info)) {
+		signals_push_soon(sig);
 	} else if (place != SIGPLACE_CORE && !(t && ld_rlx(&t->deaf))) {
 		if (t && move(t, sig, info, uc))
 			return;

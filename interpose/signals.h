@@ -54,9 +54,9 @@ void signals_unfeed(struct thread *t);
 
 /* ---- sigpend.c: pending for a thread ---- */
 
-/* signal_thread: makes sig pending for t and sees that t takes it if it does not block it.
- * signal_push: the latter alone. Context: any but a handler. */
-void signal_thread(struct thread *t, int sig);
+/* signal_thread: makes sig, which comes with info, pending for t and sees that t takes it if it
+ * does not block it. signal_push: the latter alone. Context: any but a handler. */
+void signal_thread(struct thread *t, int sig, const siginfo_t *info);
 void signal_push(struct thread *t, int sig);
 
 /* signal_lend: makes sig, which came with info and was sent to the process, pending for t;
@@ -102,10 +102,35 @@ bool call_failed(void);
 /* signals_adopt: what was pending for the kernel thread of the program's first thread. */
 void signals_adopt(struct thread *t);
 
+/* ---- siginfo.c: what came with those that are pending ---- */
+
+/* siginfo_put: to the owner's, the youngest of its number; its place in the order, 0: no room.
+ * siginfo_take: the oldest of the owner's of that number, and away with it. siginfo_look: the
+ * oldest from that place on; its place, 0: none. siginfo_undo: away with the one that was put.
+ * siginfo_drop: with all of that owner (NULL: whose ever) and number (0: each). siginfo_make: such
+ * as came with none. For handlers too. */
+uint64_t siginfo_put(const void *owner, int sig, const siginfo_t *info);
+bool siginfo_take(const void *owner, int sig, siginfo_t *info);
+uint64_t siginfo_look(const void *owner, int sig, uint64_t from, siginfo_t *info);
+void siginfo_undo(const void *owner, int sig, uint64_t order);
+void siginfo_drop(const void *owner, int sig);
+void siginfo_make(siginfo_t *info, int sig, int code);
+void siginfo_forked(void);
+
 /* ---- sigroute.c: signals of the process that found no thread ---- */
 
-/* signal_put_off: sig came with info where no thread could take it. For handlers too. */
+/* signal_put_off: sig came with info where no thread could take it. signal_first: makes it pending
+ * for the first thread, whom the kernel would choose; false: that is the caller, or cannot take it.
+ * signals_push_soon: someone pushes it. For handlers too. */
 void signal_put_off(int sig, const siginfo_t *info);
+bool signal_first(int sig, const siginfo_t *info);
+
+/* signal_return: gives it back to the kernel, pending for the process. */
+void signal_return(int sig, const siginfo_t *info);
+
+/* signals_pass_on: of these, lent to t, those that it blocks go to others. */
+void signals_pass_on(struct thread *t, uint64_t set);
+void signals_push_soon(int sig);
 
 /* signals_open: a thread has that mask. signal_handled: has sig a handler of the program's?
  * Of both follows which signals must be let in although no running thread does. */
@@ -130,17 +155,16 @@ void handlers_start(void);
 void handlers_forked(uint64_t set);
 
 /* signals_held: those that every thread blocked when a thread was looked for. signals_nheld: how
- * many of one of them, from FIRST_QUEUED on. signal_unhold: true for the one who takes it over.
+ * many of one of them, from FIRST_QUEUED on. signals_held_by: the owner of what came with them.
+ * signal_unhold: true for the one who takes it over.
  * signals_moving: +1 and -1 about such a move, and that of one which the kernel gave to the
  * scheduler. signals_settle: those under way before have arrived. */
 uint64_t signals_held(void);
 uint32_t signals_nheld(int sig);
-bool signal_unhold(int sig);
+bool signal_unhold(int sig, siginfo_t *info);
+extern const void *const signals_held_by __attribute__((visibility("hidden")));
 void signals_settle(void);
 void signals_moving(int n);
-
-/* signal_info: what came with the last of that number that was sent to the process. */
-siginfo_t *signal_info(int sig);
 
 /* signals_thread: the body of the thread that finds threads for those put off; it does not
  * return. signals_wake: there are some. */

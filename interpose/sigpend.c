@@ -21,25 +21,15 @@ bool signal_marked(const siginfo_t *info)
 	return info->si_errno == SIG_MARK;
 }
 
-static void info_of(struct thread *t, int sig, siginfo_t *info)
+/* The bit says that there may be one; the count how many. Of the other numbers the first stays. */
+static void add_pending(struct thread *t, int sig, const siginfo_t *info)
 {
-	memset(info, 0, sizeof(*info));
-	if (ld_rlx(&t->lent) & signal_bit(sig))
-		*info = *signal_info(sig);
-	if (info->si_signo != sig) {
-		info->si_signo = sig;
-		info->si_code = SI_TKILL;
-		info->si_pid = getpid();
-		info->si_uid = getuid();
-	}
-}
+	uint64_t order = siginfo_put(t, sig, info);
 
-/* The bit says that there may be one; the count how many. */
-static void add_pending(struct thread *t, int sig)
-{
 	if (sig >= FIRST_QUEUED)
 		add_sc(&t->queued[sig - FIRST_QUEUED], 1);
-	or_sc(&t->signals, signal_bit(sig));
+	if ((or_sc(&t->signals, signal_bit(sig)) & signal_bit(sig)) && sig < FIRST_QUEUED)
+		siginfo_undo(t, sig, order);
 }
 
 static bool claim_queued(struct thread *t, int sig)
@@ -65,12 +55,12 @@ bool signal_claim(struct thread *t, int sig, siginfo_t *info)
 {
 	uint64_t bit = signal_bit(sig);
 
-	info_of(t, sig, info);
-	if (sig >= FIRST_QUEUED)
-		return claim_queued(t, sig);
-	if (!(and_sc(&t->signals, ~bit) & bit))
+	if (sig >= FIRST_QUEUED ? !claim_queued(t, sig) : !(and_sc(&t->signals, ~bit) & bit))
 		return false;
-	and_sc(&t->lent, ~bit);
+	if (sig < FIRST_QUEUED)
+		and_sc(&t->lent, ~bit);
+	if (!siginfo_take(t, sig, info))
+		siginfo_make(info, sig, SI_TKILL);
 	return true;
 }
 
@@ -107,6 +97,20 @@ static void feed(struct thread *t, int sig)
 		exitsyscall();
 }
 
+static void feed_all(const void *owner, int sig, uint32_t n)
+{
+	uint64_t at = 0;
+
+	while (n-- > 0) {
+		siginfo_t info;
+		at = siginfo_look(owner, sig, at, &info);
+		if (at++ == 0)
+			siginfo_make(&info, sig, SI_TKILL);
+		info.si_errno = SIG_MARK;
+		arch_syscall4(SYS_rt_tgsigqueueinfo, getpid(), os_gettid(), sig, (long)&info);
+	}
+}
+
 void signals_feed(struct thread *t)
 {
 	uint64_t set = (ld_sc(&t->signals) | signals_held()) & gmask(), there = 0;
@@ -116,23 +120,14 @@ void signals_feed(struct thread *t)
 	arch_syscall3(SYS_rt_sigpending, (long)&there, SIGSET_BYTES, 0);
 	for (int sig = 1; sig < SIGNALS; sig++) {
 		uint64_t bit = signal_bit(sig);
-		uint32_t n = 1;
-		siginfo_t info;
-		if (!(set & bit))
+		bool queued = sig >= FIRST_QUEUED;
+		if (!(set & bit) || (!queued && (there & bit)))
 			continue;
-		if (sig >= FIRST_QUEUED)
-			n = ld_sc(&t->queued[sig - FIRST_QUEUED]) + signals_nheld(sig);
-		else if (there & bit)
-			continue;
-		if (ld_sc(&t->signals) & bit)
-			info_of(t, sig, &info);
-		else
-			info = *signal_info(sig);
-		info.si_errno = SIG_MARK;
 		or_sc(&t->fed, bit);
-		while (n-- > 0)
-			arch_syscall4(SYS_rt_tgsigqueueinfo, getpid(), os_gettid(), sig,
-				      (long)&info);
+		if (ld_sc(&t->signals) & bit)
+			feed_all(t, sig, queued ? ld_sc(&t->queued[sig - FIRST_QUEUED]) : 1);
+		if ((signals_held() & bit) && (queued || !(ld_sc(&t->signals) & bit)))
+			feed_all(signals_held_by, sig, queued ? signals_nheld(sig) : 1);
 	}
 }
 
@@ -166,23 +161,29 @@ void signal_push(struct thread *t, int sig)
 		nudge(sig, tid);
 }
 
-void signal_thread(struct thread *t, int sig)
+void signal_thread(struct thread *t, int sig, const siginfo_t *info)
 {
 	uint64_t blocked = gmask_of(t->gp) | ld_sc(&t->awaits);
 
 	if (!(blocked & signal_bit(sig)) && !signal_has_handler(sig) && signal_ignored(sig))
 		return;
-	add_pending(t, sig);
-	signal_push(t, sig);
+	add_pending(t, sig, info);
+	/* As it would be delivered before the call returns. */
+	if (t == thread_self() && !(blocked & signal_bit(sig)))
+		signals_run();
+	else
+		signal_push(t, sig);
 }
 
 void signal_left(struct g *gp, int sig)
 {
 	struct thread *t = ghost_of(gp);
+	siginfo_t info;
 
 	if (!t)
 		return;
-	add_pending(t, sig);
+	siginfo_make(&info, sig, SI_USER);
+	add_pending(t, sig, &info);
 	/* As a rule it does not. */
 	if (!(gmask_of(gp) & signal_bit(sig)))
 		core_sigmark(gp);
@@ -197,13 +198,15 @@ bool signal_lend(struct thread *t, int sig, const siginfo_t *info)
 {
 	uint64_t bit = signal_bit(sig);
 
-	*signal_info(sig) = *info;
 	or_sc(&t->lent, bit);
-	add_pending(t, sig);
+	add_pending(t, sig, info);
 	/* Who sent it may be heard of before we push. */
 	core_sigmark(t->gp);
 	/* It ended meanwhile, and may not have seen it: see signals_end. */
-	return !((ld_sc(&t->life) & FINISHED) && (and_sc(&t->lent, ~bit) & bit));
+	if (likely(!(ld_sc(&t->life) & FINISHED)) || !(and_sc(&t->lent, ~bit) & bit))
+		return true;
+	siginfo_drop(t, sig);
+	return false;
 }
 
 void signals_here(void)
@@ -240,9 +243,11 @@ bool signals_unblocked(void)
 
 	signals_settle();
 	held = signals_held() & free;
-	for (int sig = 1; sig < SIGNALS && held; sig++)
-		while ((held & signals_held() & signal_bit(sig)) && signal_unhold(sig))
-			signal_lend(t, sig, signal_info(sig));
+	for (int sig = 1; sig < SIGNALS && held; sig++) {
+		siginfo_t info;
+		while ((held & signals_held() & signal_bit(sig)) && signal_unhold(sig, &info))
+			signal_lend(t, sig, &info);
+	}
 	signals_settle();
 	return ((mine | ld_sc(&t->signals)) & free) != 0;
 }
@@ -316,9 +321,14 @@ void signals_end(struct thread *t)
 			continue;
 		if (sig >= FIRST_QUEUED)
 			n = xchg_acq(&t->queued[sig - FIRST_QUEUED], 0);
-		while (n-- > 0)
-			signal_put_off(sig, signal_info(sig));
+		while (n-- > 0) {
+			siginfo_t info;
+			if (!siginfo_take(t, sig, &info))
+				siginfo_make(&info, sig, SI_USER);
+			signal_put_off(sig, &info);
+		}
 	}
+	siginfo_drop(t, 0);
 }
 
 /* The kernel's word for it, "SigPnd:\t" and 16 digits: there is no call that tells what is
@@ -355,10 +365,11 @@ void signals_adopt(struct thread *t)
 	set = kernel_pending() & mask;
 	for (int sig = 1; sig < SIGNALS; sig++) {
 		uint64_t one = signal_bit(sig);
+		siginfo_t info;
 		/* The thread's own comes before the process's. */
-		while ((set & one) && arch_syscall4(SYS_rt_sigtimedwait, (long)&one, 0, (long)&now,
-						    SIGSET_BYTES) == sig) {
-			add_pending(t, sig);
+		while ((set & one) && arch_syscall4(SYS_rt_sigtimedwait, (long)&one, (long)&info,
+						    (long)&now, SIGSET_BYTES) == sig) {
+			add_pending(t, sig, &info);
 			if (sig < FIRST_QUEUED)
 				break;
 		}

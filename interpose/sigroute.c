@@ -13,21 +13,17 @@
 #include "syscall.h"
 #include "thread.h"
 
-/* One of each number, as pending signals are, and what came with it. */
+/* One of each number, as pending signals are. */
 static struct {
 	ATOMIC(uint64_t) set;
 	ATOMIC(uint64_t) held;
 	ATOMIC(uint32_t) nheld[SIGNALS]; /* of those from FIRST_QUEUED on */
 	/* Those of the kernel's or out of held that are on their way to a thread or into held. */
 	ATOMIC(uint32_t) moving;
-	siginfo_t info[SIGNALS];
 	ATOMIC(uint32_t) wake; /* futex word of signals_thread */
 } off;
 
-siginfo_t *signal_info(int sig)
-{
-	return &off.info[sig];
-}
+const void *const signals_held_by = &off;
 
 /* Of the signals with a handler those that some thread did not block, once: one that all block
  * meanwhile is held here instead of in the kernel. */
@@ -92,9 +88,11 @@ bool signal_ignored(int sig)
 
 void signal_discard(int sig)
 {
+	siginfo_t info;
+
 	if (!heddle_started())
 		return;
-	while (signal_unhold(sig))
+	while (signal_unhold(sig, &info))
 		continue;
 	for (struct g *gp = geach(NULL); gp; gp = geach(gp)) {
 		struct thread *t = ghost_of(gp);
@@ -104,6 +102,7 @@ void signal_discard(int sig)
 		and_sc(&t->lent, ~signal_bit(sig));
 		if (sig >= FIRST_QUEUED)
 			st_sc(&t->queued[sig - FIRST_QUEUED], 0);
+		siginfo_drop(t, sig);
 	}
 }
 
@@ -116,6 +115,7 @@ void signals_forked(void)
 	for (int sig = 0; sig < SIGNALS; sig++)
 		st_rlx(&off.nheld[sig], 0);
 	st_rlx(&off.set, 0);
+	siginfo_forked();
 }
 
 uint64_t signals_held(void)
@@ -128,7 +128,7 @@ uint32_t signals_nheld(int sig)
 	return ld_sc(&off.nheld[sig]);
 }
 
-bool signal_unhold(int sig)
+static bool unhold(int sig)
 {
 	uint64_t bit = signal_bit(sig);
 	uint32_t n;
@@ -146,10 +146,22 @@ bool signal_unhold(int sig)
 	return n != 0;
 }
 
-static void hold(int sig)
+bool signal_unhold(int sig, siginfo_t *info)
 {
+	if (!unhold(sig))
+		return false;
+	if (!siginfo_take(signals_held_by, sig, info))
+		siginfo_make(info, sig, SI_USER);
+	return true;
+}
+
+static void hold(int sig, const siginfo_t *info)
+{
+	uint64_t order = siginfo_put(signals_held_by, sig, info);
+
 	add_sc(&off.nheld[sig], 1);
-	or_sc(&off.held, signal_bit(sig));
+	if ((or_sc(&off.held, signal_bit(sig)) & signal_bit(sig)) && sig < FIRST_QUEUED)
+		siginfo_undo(signals_held_by, sig, order);
 }
 
 void signals_moving(int n)
@@ -167,6 +179,13 @@ void signals_wake(void)
 {
 	add_sc(&off.wake, 1);
 	futex_wake(&off.wake, 1, (uint32_t)FUTEX_ANY, 0);
+}
+
+void signal_return(int sig, const siginfo_t *info)
+{
+	/* What a user sent only that thread may send so whose tid is the process's. */
+	if (arch_syscall3(SYS_rt_sigqueueinfo, getpid(), sig, (long)info) != 0)
+		arch_syscall3(SYS_kill, getpid(), sig, 0);
 }
 
 static bool may_take(struct thread *t, int sig)
@@ -189,6 +208,20 @@ static struct thread *find_thread(int sig)
 	return NULL;
 }
 
+bool signal_first(int sig, const siginfo_t *info)
+{
+	struct thread *first = thread_first();
+
+	return thread_self() != first && may_take(first, sig) && signal_lend(first, sig, info);
+}
+
+void signals_push_soon(int sig)
+{
+	/* Release: pairs with the acquire in signals_thread. */
+	or_sc(&off.set, signal_bit(sig));
+	core_sigdefer();
+}
+
 /* At once, so that a thread which is about to end finds it; others must push. */
 void signal_put_off(int sig, const siginfo_t *info)
 {
@@ -200,13 +233,27 @@ void signal_put_off(int sig, const siginfo_t *info)
 		do
 			t = find_thread(sig);
 		while (t && !signal_lend(t, sig, info));
-	if (!t) {
-		*signal_info(sig) = *info;
-		hold(sig);
+	if (!t)
+		hold(sig, info);
+	signals_push_soon(sig);
+}
+
+static bool blocks(const struct thread *t, int sig)
+{
+	return (gmask_of(t->gp) & signal_bit(sig)) && !(ld_sc(&t->awaits) & signal_bit(sig));
+}
+
+void signals_pass_on(struct thread *t, uint64_t set)
+{
+	siginfo_t info;
+
+	for (int sig = 1; sig < SIGNALS && set; sig++) {
+		uint32_t n = sig < FIRST_QUEUED ? 1 : ld_sc(&t->queued[sig - FIRST_QUEUED]);
+		if (!(set & signal_bit(sig)) || !blocks(t, sig))
+			continue;
+		while (n-- > 0 && signal_claim(t, sig, &info))
+			signal_put_off(sig, &info);
 	}
-	/* Release: pairs with the acquire in signals_thread. */
-	or_sc(&off.set, signal_bit(sig));
-	core_sigdefer();
 }
 
 void signals_shown(uint64_t set)
@@ -222,10 +269,22 @@ void signals_shown(uint64_t set)
 /* Who has just unblocked it finds it held or lent, or waits for us, who must not be stopped. */
 static void move_to(struct thread *t, int sig)
 {
+	siginfo_t info;
+
 	entersyscall();
 	signals_moving(1);
-	if (signal_unhold(sig) && !signal_lend(t, sig, signal_info(sig)))
-		hold(sig);
+	if (signal_unhold(sig, &info) && !signal_lend(t, sig, &info))
+		hold(sig, &info);
+	signals_moving(-1);
+	exitsyscall();
+}
+
+/* As move_to. */
+static void pass_on(struct thread *t, int sig)
+{
+	entersyscall();
+	signals_moving(1);
+	signals_pass_on(t, signal_bit(sig));
 	signals_moving(-1);
 	exitsyscall();
 }
@@ -234,16 +293,21 @@ static void push_all(int sig)
 {
 	uint64_t bit = signal_bit(sig);
 	struct thread *t;
+	siginfo_t info;
 
 	/* A second look after it was said to be held: who unblocks it does the reverse. */
 	while ((signals_held() & bit) && (t = find_thread(sig)))
 		move_to(t, sig);
 	/* One that was let in before the descriptor was made. */
-	while ((ld_sc(&shown) & bit) && signal_unhold(sig))
-		arch_syscall3(SYS_kill, getpid(), sig, 0);
+	while ((ld_sc(&shown) & bit) && signal_unhold(sig, &info))
+		signal_return(sig, &info);
 	for (struct g *gp = geach(NULL); gp; gp = geach(gp)) {
 		t = ghost_of(gp);
-		if (t && (ld_sc(&t->lent) & bit))
+		if (!t || !(ld_sc(&t->lent) & bit))
+			continue;
+		if (blocks(t, sig))
+			pass_on(t, sig);
+		else
 			signal_push(t, sig);
 	}
 }

@@ -49,21 +49,6 @@ EXPORT int tgkill(pid_t pid, pid_t tid, int sig)
 /* Of which the kernel has the rest empty. */
 enum { INFO_BYTES = 48 };
 
-static long send_info(struct thread *t, int sig, const siginfo_t *info)
-{
-	if (t == thread_self() && !(gmask() & signal_bit(sig))) {
-		long r;
-		/* As signal_self. */
-		entersyscall();
-		r = arch_syscall4(SYS_rt_tgsigqueueinfo, getpid(), os_gettid(), sig, (long)info);
-		exitsyscall();
-		return r;
-	}
-	if (signal_lend(t, sig, info))
-		signal_push(t, sig);
-	return 0;
-}
-
 bool signal_tid_info(pid_t tid, int sig, const siginfo_t *info, long *r)
 {
 	struct thread *t = thread_by_tid(tid);
@@ -80,7 +65,8 @@ bool signal_tid_info(pid_t tid, int sig, const siginfo_t *info, long *r)
 		return true;
 	}
 	copy.si_signo = sig;
-	*r = send_info(t, sig, &copy);
+	*r = 0;
+	signal_thread(t, sig, &copy);
 	return true;
 }
 
@@ -95,13 +81,10 @@ EXPORT int pthread_sigqueue(pthread_t thread, int sig, const union sigval value)
 		return EINVAL;
 	if (sig == 0 || (ld_acq(&t->life) & FINISHED))
 		return 0;
-	memset(&info, 0, sizeof(info));
-	info.si_signo = sig;
-	info.si_code = SI_QUEUE;
-	info.si_pid = getpid();
-	info.si_uid = getuid();
+	siginfo_make(&info, sig, SI_QUEUE);
 	info.si_value = value;
-	return (int)-send_info(t, sig, &info);
+	signal_thread(t, sig, &info);
+	return 0;
 }
 
 /* Its expirations are for one kernel thread: the caller's, which it keeps. */

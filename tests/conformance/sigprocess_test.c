@@ -1,0 +1,267 @@
+/* Signals sent to the process: the first thread takes them while it does not block them, and is
+ * interrupted; and each brings what was sent with it. The same holds natively. */
+#include "event.h"
+
+#include <sys/time.h>
+
+/* FEW: the kernel looks elsewhere while the first has one that it has yet to handle. */
+enum { SIGNALS = 40, FEW = 4, QUEUED = 300, PATIENCE_MS = 10000 };
+
+static pthread_t first;
+static _Atomic int by_first, by_others, wrong, last;
+static _Atomic bool stop;
+
+static void counts(int sig)
+{
+	(void)sig;
+	if (pthread_equal(pthread_self(), first))
+		by_first++;
+	else
+		by_others++;
+}
+
+static void *computes(void *arg)
+{
+	while (!stop)
+		continue;
+	return arg;
+}
+
+static void *naps(void *arg)
+{
+	while (!stop)
+		usleep(500);
+	return arg;
+}
+
+/* Others run, and sleep, and do not block it. */
+static void among_others(pthread_t t[3])
+{
+	first = pthread_self();
+	start(t, 2, computes, NULL);
+	start(t + 2, 1, naps, NULL);
+}
+
+/* Else the next would go to others as long as the handler runs. */
+static void handle(int sig, void (*handler)(int))
+{
+	struct sigaction act = { .sa_handler = handler, .sa_flags = SA_NODEFER };
+
+	EXPECT_EQ(sigaction(sig, &act, NULL), 0);
+}
+
+static void end(pthread_t t[3])
+{
+	stop = true;
+	join(t, 3);
+}
+
+TEST(each_alarm_interrupts_the_first_thread)
+{
+	struct itimerval each = { { 0, 3000 }, { 0, 3000 } }, none = { { 0, 0 }, { 0, 0 } };
+	pthread_t t[3];
+
+	handle(SIGALRM, counts);
+	among_others(t);
+	EXPECT_EQ(setitimer(ITIMER_REAL, &each, NULL), 0);
+	for (int i = 0; i < SIGNALS; i++)
+		FAILS(pause(), EINTR);
+	EXPECT_EQ(setitimer(ITIMER_REAL, &none, NULL), 0);
+	EXPECT(by_others <= FEW);
+	end(t);
+}
+
+TEST(what_another_process_sends_interrupts_the_first_thread)
+{
+	pid_t parent = getpid(), child;
+	pthread_t t[3];
+
+	handle(SIGUSR1, counts);
+	among_others(t);
+	child = fork();
+	while (child == 0 && getppid() == parent) {
+		usleep(2000);
+		kill(parent, SIGUSR1);
+	}
+	for (int i = 1; i <= SIGNALS; i++) {
+		FAILS(usleep(PATIENCE_MS * 1000), EINTR);
+		EXPECT(by_first >= i);
+	}
+	EXPECT_EQ(kill(child, SIGKILL), 0);
+	while (waitpid(child, NULL, 0) != child)
+		EXPECT_EQ(errno, EINTR);
+	EXPECT(by_others <= FEW);
+	end(t);
+}
+
+static void *kills_its_process(void *arg)
+{
+	usleep(2000);
+	EXPECT_EQ(kill(getpid(), SIGUSR1), 0);
+	return arg;
+}
+
+static void *goes_on_killing(void *arg)
+{
+	while (!stop)
+		kills_its_process(arg);
+	return arg;
+}
+
+TEST(what_another_thread_sends_the_process_interrupts_the_first)
+{
+	pthread_t t[3], sender;
+
+	handle(SIGUSR1, counts);
+	among_others(t);
+	start(&sender, 1, goes_on_killing, NULL);
+	for (int i = 1; i <= SIGNALS; i++) {
+		FAILS(usleep(PATIENCE_MS * 1000), EINTR);
+		EXPECT(by_first >= i);
+	}
+	end(t);
+	join(&sender, 1);
+	EXPECT(by_others <= FEW);
+}
+
+/* Sent while the first may take it, and it blocks it at about that time, for long. */
+TEST(who_blocks_a_signal_of_the_process_leaves_it_to_others)
+{
+	pthread_t t[3], sender;
+
+	handle(SIGUSR1, counts);
+	among_others(t);
+	for (int i = 1; i <= 2 * SIGNALS; i++) {
+		long since = now_us();
+		start(&sender, 1, kills_its_process, NULL);
+		while (now_us() - since < 1900 + i * 10)
+			continue;
+		mask(SIG_BLOCK, SIGUSR1);
+		since = now_ms();
+		while (by_first + by_others < i && now_ms() - since < PATIENCE_MS)
+			usleep(200);
+		EXPECT_EQ(by_first + by_others, i);
+		join(&sender, 1);
+		mask(SIG_UNBLOCK, SIGUSR1);
+	}
+	end(t);
+}
+
+/* ---- what comes with them ---- */
+
+static void told(int sig, siginfo_t *info, void *context)
+{
+	(void)sig;
+	(void)context;
+	if (info->si_code != SI_QUEUE || info->si_pid != getpid() || info->si_uid != getuid() ||
+	    info->si_value.sival_int != last + 1)
+		wrong++;
+	last++;
+}
+
+static void *queues(void *arg)
+{
+	for (int i = 1; i <= QUEUED; i++)
+		EXPECT_EQ(pthread_sigqueue(first, SIGRTMIN + 1, (union sigval){ .sival_int = i }),
+			  0);
+	return arg;
+}
+
+static void all_are_told(void)
+{
+	long since = now_ms();
+
+	while (last < QUEUED && now_ms() - since < PATIENCE_MS)
+		usleep(1000);
+	EXPECT_EQ(last, QUEUED);
+	EXPECT_EQ(wrong, 0);
+	last = 0;
+}
+
+TEST(each_queued_signal_brings_its_value_in_the_order_of_sending)
+{
+	struct sigaction act = { .sa_sigaction = told, .sa_flags = SA_SIGINFO };
+	pthread_t t[3], sender;
+
+	EXPECT_EQ(sigaction(SIGRTMIN + 1, &act, NULL), 0);
+	among_others(t);
+	start(&sender, 1, queues, NULL);
+	join(&sender, 1);
+	all_are_told();
+	mask(SIG_BLOCK, SIGRTMIN + 1);
+	start(&sender, 1, queues, NULL);
+	join(&sender, 1);
+	EXPECT_EQ(last, 0);
+	mask(SIG_UNBLOCK, SIGRTMIN + 1);
+	all_are_told();
+	end(t);
+}
+
+TEST(a_wait_for_queued_signals_is_told_their_values_in_order)
+{
+	pthread_t t[3], sender;
+	siginfo_t info;
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGRTMIN + 1);
+	mask(SIG_BLOCK, SIGRTMIN + 1);
+	among_others(t);
+	start(&sender, 1, queues, NULL);
+	for (int i = 1; i <= QUEUED; i++) {
+		EXPECT_EQ(sigwaitinfo(&set, &info), SIGRTMIN + 1);
+		EXPECT_EQ(info.si_value.sival_int, i);
+		EXPECT_EQ(info.si_code, SI_QUEUE);
+	}
+	join(&sender, 1);
+	end(t);
+}
+
+/* All block it, so it is the process's; each who may take it unblocks it, one after the other. */
+TEST(what_is_queued_for_the_process_keeps_its_values)
+{
+	struct sigaction act = { .sa_sigaction = told, .sa_flags = SA_SIGINFO };
+	pthread_t t[3];
+
+	EXPECT_EQ(sigaction(SIGRTMIN + 1, &act, NULL), 0);
+	mask(SIG_BLOCK, SIGRTMIN + 1);
+	among_others(t);
+	for (int i = 1; i <= QUEUED; i++)
+		EXPECT_EQ(sigqueue(getpid(), SIGRTMIN + 1, (union sigval){ .sival_int = i }), 0);
+	mask(SIG_UNBLOCK, SIGRTMIN + 1);
+	all_are_told();
+	end(t);
+}
+
+static void is_from_a_user(int sig, siginfo_t *info, void *context)
+{
+	(void)sig;
+	(void)context;
+	if (info->si_code != SI_USER || info->si_pid != getpid() || info->si_uid != getuid())
+		wrong++;
+	last++;
+}
+
+static void *kills_twice(void *arg)
+{
+	EXPECT_EQ(kill(getpid(), SIGUSR1), 0);
+	while (last == 0)
+		usleep(100);
+	mask(SIG_UNBLOCK, SIGUSR2);
+	EXPECT_EQ(kill(getpid(), SIGUSR2), 0);
+	EXPECT_EQ(last, 2);
+	return arg;
+}
+
+TEST(kill_says_that_it_was_kill)
+{
+	struct sigaction act = { .sa_sigaction = is_from_a_user, .sa_flags = SA_SIGINFO };
+	pthread_t t;
+
+	EXPECT_EQ(sigaction(SIGUSR1, &act, NULL), 0);
+	EXPECT_EQ(sigaction(SIGUSR2, &act, NULL), 0);
+	mask(SIG_BLOCK, SIGUSR2);
+	start(&t, 1, kills_twice, NULL);
+	join(&t, 1);
+	EXPECT_EQ(wrong, 0);
+}
