@@ -238,19 +238,19 @@ void entersyscall(void)
 
 static __attribute__((noinline)) bool exitsyscall_slow(struct g *gp)
 {
-	struct m *mp = ld_rlx(&gp->m);
-
 	while (!cas_acq(&gp->status, GSYSCALL, GRUNNING)) {
 		uint32_t status = ld_acq(&gp->status);
 		if (status == (GSYSCALL | GCLAIM)) {
 			claim_wait(gp, GSYSCALL);
 		} else if (status == GSYSCALLNOP) {
-			/* Nobody but us changes the status of one without a P. */
-			bool r = lasted(gp);
-			st_rlx(&gp->status, GPINNED);
-			winp(mp, gp);
-			mp = ld_rlx(&gp->m);
-			count(mp->p, syscallslow);
+			bool r;
+			/* A CAS, for a handler of the program's may come before it, which wins a P,
+			 * perhaps on another M, and goes back into the call. */
+			if (!cas_acq(&gp->status, GSYSCALLNOP, GPINNED))
+				continue;
+			r = lasted(gp);
+			winp(ld_rlx(&gp->m), gp);
+			count(ld_rlx(&gp->m)->p, syscallslow);
 			unpin(gp);
 			return r;
 		} else if (status == GSYSCALL) {

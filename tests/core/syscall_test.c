@@ -1,9 +1,11 @@
 /* Announced system calls: a long one gives its P away, a short one keeps it, and whoever
  * comes back gets his old P, another, or queues. The calls end when another side says so. */
 #include <pthread.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include "host.h"
+#include "preempt.h"
 #include "raw.h"
 #include "sched.h"
 #include "syscall.h"
@@ -531,4 +533,55 @@ TEST(the_soft_limit_gives_way_where_nothing_else_could_run)
 		EXPECT(sched.mcount <= 2 + READERS);
 	}
 	EXPECT(sched.mcount > 3);
+}
+
+/* ---- handlers ---- */
+
+static ATOMIC(uint32_t) handled;
+
+/* What core_sigbegin and core_sigend do about a handler of the program's. */
+static void leaves_and_goes_back(int sig)
+{
+	(void)sig;
+	if (core_sigplace() == SIGPLACE_CALL) {
+		exitsyscall();
+		entersyscall();
+	}
+	add_rlx(&handled, 1);
+}
+
+static void *signals_caller(void *arg)
+{
+	const struct g *caller = arg;
+
+	while (!ld_acq(&stop)) {
+		struct m *mp = ld_rlx(&caller->m);
+		uint32_t before = ld_rlx(&handled);
+		if (mp)
+			os_tgkill(ld_rlx(&mp->tid), SIGUSR1);
+		/* It may be where none is let in. */
+		for (int i = 0; i < 1000 && ld_rlx(&handled) == before; i++)
+			arch_relax();
+	}
+	st_rel(&stop, false);
+	return arg;
+}
+
+/* It may be found between the look that its P is gone and the winning of another. */
+TEST(a_handler_may_win_a_p_wherever_it_finds_the_end_of_a_call)
+{
+	struct sigaction sa = { .sa_handler = leaves_and_goes_back, .sa_flags = SA_NODEFER };
+
+	start(2);
+	sigaction(SIGUSR1, &sa, NULL);
+	watcher(signals_caller, gself());
+	for (int i = 0; i < 100000; i++) {
+		core_lend();
+		entersyscall();
+		exitsyscall();
+	}
+	st_rel(&stop, true);
+	while (ld_acq(&stop))
+		os_yield();
+	EXPECT(ld_rlx(&handled) > 0);
 }
