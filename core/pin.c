@@ -188,23 +188,18 @@ static bool lasted(struct g *gp)
 	return lentat == 0 || arch_cycles() - lentat >= ARCH_CYCLES_20US;
 }
 
-/* The roads that are seldom taken are apart: the short ones save no registers for them. */
-static __attribute__((noinline)) void entered_oddly(struct m *mp)
-{
-	if (ld_rlx(&sched.sysmonwait))
-		wakesysmon();
-	if (ld_sc(&mp->sending) != ld_rlx(&mp->settled))
-		preempt_settle(mp);
-}
-
+/* Sysmon sleeps deeply only while every P is idle, or the world is being stopped, and then it is
+ * woken by who takes a P, or stops the world: that is not for us, whom a handler may carry out of
+ * here for good. */
 static inline void entered(struct g *gp)
 {
 	struct m *mp = ld_rlx(&gp->m);
 
-	if (unlikely(ld_sc(&mp->sending) != ld_rlx(&mp->settled) || ld_rlx(&sched.sysmonwait)))
-		entered_oddly(mp);
+	if (unlikely(ld_sc(&mp->sending) != ld_rlx(&mp->settled)))
+		preempt_settle(mp);
 }
 
+/* The roads that are seldom taken are apart: the short ones save no registers for them. */
 static __attribute__((noinline)) void entersyscall_slow(struct g *gp)
 {
 	while (!cas_sc(&gp->status, GRUNNING, GSYSCALL)) {
