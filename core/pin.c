@@ -179,13 +179,16 @@ bool core_lend(void)
 	return true;
 }
 
-/* A call has ended whose P is gone. One that comes back at once was not worth it. */
-static bool lasted(struct g *gp)
+/* A call has ended whose P is gone, and a P is won. Was it worth it? Not if it came back at once;
+ * nor if it waited for a P longer than it took, and so long as one does among others that compute:
+ * it gains nothing by what they do meanwhile. How long one took whose P sysmon took nobody knows.
+ */
+static bool lasted(uint64_t lentat, uint64_t ended)
 {
-	uint64_t lentat = gp->lentat;
+	enum { AMONG_HOGS = 128 * ARCH_CYCLES_20US };
+	uint64_t took = lentat ? ended - lentat : ARCH_CYCLES_20US, waited = arch_cycles() - ended;
 
-	gp->lentat = 0;
-	return lentat == 0 || arch_cycles() - lentat >= ARCH_CYCLES_20US;
+	return took >= ARCH_CYCLES_20US && (waited <= took || waited < AMONG_HOGS);
 }
 
 /* Sysmon sleeps deeply only while every P is idle, or the world is being stopped, and then it is
@@ -238,16 +241,17 @@ static __attribute__((noinline)) bool exitsyscall_slow(struct g *gp)
 		if (status == (GSYSCALL | GCLAIM)) {
 			claim_wait(gp, GSYSCALL);
 		} else if (status == GSYSCALLNOP) {
-			bool r;
+			uint64_t ended = arch_cycles(), lentat;
 			/* A CAS, for a handler of the program's may come before it, which wins a P,
 			 * perhaps on another M, and goes back into the call. */
 			if (!cas_acq(&gp->status, GSYSCALLNOP, GPINNED))
 				continue;
-			r = lasted(gp);
+			lentat = gp->lentat;
+			gp->lentat = 0;
 			winp(ld_rlx(&gp->m), gp);
 			count(ld_rlx(&gp->m)->p, syscallslow);
 			unpin(gp);
-			return r;
+			return lasted(lentat, ended);
 		} else if (status == GSYSCALL) {
 			continue;
 		} else {
