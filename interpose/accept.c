@@ -53,7 +53,7 @@ static long accept_one(struct thread *t, struct io *io)
 			compiler_barrier();
 			r = io_ready(io);
 			/* It is to find what it was woken for, though that is closed meanwhile. */
-			if (r == 0 && !ld_rlx(&t->holds))
+			if (r == 0 && !fd_holds(t))
 				fd_hold(t, io->fd);
 			if (r == 0)
 				r = io_block(io);

@@ -120,7 +120,7 @@ static long await(struct thread *t, struct io *io, long late)
 	long r, state;
 
 	/* A handler has run. */
-	if (unlikely(!ld_rlx(&t->holds)))
+	if (unlikely(!fd_holds(t)))
 		fd_hold(t, io->fd);
 	for (;;) {
 		io->ticket = netpoll_ticket(io->fd, POLL_WRITE);
@@ -170,7 +170,7 @@ static long connect_tcp(struct thread *t, struct io *io)
 			late = -EALREADY;
 	}
 	do {
-		if (!ld_rlx(&t->holds) && !fd_hold(t, io->fd))
+		if (!fd_holds(t) && !fd_hold(t, io->fd))
 			return io_announced(io, connect_call);
 		r = begin(t, io);
 		r = ended(t, io, r);

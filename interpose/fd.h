@@ -116,11 +116,13 @@ void fd_closing(int fd);
 void fd_closed(int fd);
 void standin_put(int fd);
 
-/* fd_hold: the running thread t, which has not held one before, is in a call on fd, asleep or not:
- * if fd is closed meanwhile it goes on with the old file, as natively. False: there is no room for
- * it. fd_held: fd, or the number that stands for it since it was closed. fd_letgo: no more; for any
- * t. The handlers of the program's run without: natively the call has ended then. */
+/* fd_hold: the running thread t is in a call on fd, asleep or not, and on one other at most: if fd
+ * is closed meanwhile it goes on with the old file, as natively. False: there is no room for it.
+ * fd_holds: is there any? fd_held: fd, or the number that stands for it since it was closed.
+ * fd_letgo: of none any more; for any t. The handlers of the program's run without: natively the
+ * call has ended then. */
 struct thread;
+bool fd_holds(const struct thread *t);
 bool fd_hold(struct thread *t, int fd);
 int fd_held(const struct thread *t, int fd);
 void fd_letgo(struct thread *t);

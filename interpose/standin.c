@@ -12,7 +12,7 @@
 #include "guard.h"
 #include "io.h"
 
-enum { STANDINS = 64, HOLDERS = 1024 };
+enum { STANDINS = 64, HOLDERS = 4096 };
 
 static ATOMIC(uint32_t) guard;
 static struct {
@@ -40,12 +40,18 @@ static int standin_of(uint64_t word)
 	return (int)(uint32_t)((word & ~DISCONNECTED) >> 32) - 1;
 }
 
+bool fd_holds(const struct thread *t)
+{
+	return ld_rlx(&t->holds[0]) != 0;
+}
+
 bool fd_hold(struct thread *t, int fd)
 {
+	ATOMIC(uint32_t) *mine = &t->holds[fd_holds(t)];
 	uint32_t at = (uint32_t)t->tid;
 	struct fd *p;
 
-	if (ld_rlx(&t->holds))
+	if (ld_rlx(mine))
 		return false;
 	p = fd_place(fd);
 	if (!p)
@@ -54,7 +60,7 @@ bool fd_hold(struct thread *t, int fd)
 		ATOMIC(uint64_t) *place = &holders[at % HOLDERS];
 		if (ld_rlx(place) || !cas_sc(place, 0, word_of(fd)))
 			continue;
-		st_rlx(&t->holds, at % HOLDERS + 1);
+		st_rlx(mine, at % HOLDERS + 1);
 		/* In this order: fd_closing does the reverse. Who closes it just now is before us,
 		 * or after. */
 		add_sc(&p->held, 1);
@@ -65,24 +71,34 @@ bool fd_hold(struct thread *t, int fd)
 
 int fd_held(const struct thread *t, int fd)
 {
-	uint32_t at = ld_rlx(&t->holds);
-	uint64_t word = at ? ld_acq(&holders[at - 1]) : 0;
-
-	return standin_of(word) >= 0 ? standin_of(word) : fd;
+	for (int i = 0; i < 2; i++) {
+		uint32_t at = ld_rlx(&t->holds[i]);
+		uint64_t word = at ? ld_acq(&holders[at - 1]) : 0;
+		if ((uint32_t)word == word_of(fd) && standin_of(word) >= 0)
+			return standin_of(word);
+	}
+	return fd;
 }
 
-void fd_letgo(struct thread *t)
+static void letgo(ATOMIC(uint32_t) *mine)
 {
-	uint32_t at = ld_rlx(&t->holds);
+	uint32_t at = ld_rlx(mine);
 	uint64_t word;
 
 	if (likely(at == 0))
 		return;
-	st_rlx(&t->holds, 0);
+	st_rlx(mine, 0);
 	word = xchg_sc(&holders[at - 1], 0);
 	add_sc(&fd_known((int)((uint32_t)word - 1))->held, (uint16_t)-1);
 	if (standin_of(word) >= 0)
 		standin_put(standin_of(word));
+}
+
+/* The second first: there is none without a first. */
+void fd_letgo(struct thread *t)
+{
+	letgo(&t->holds[1]);
+	letgo(&t->holds[0]);
 }
 
 static bool is_held(int fd)
@@ -110,7 +126,7 @@ void fd_disconnected(const struct thread *but, int fd)
 {
 	for (uint32_t i = 0; i < HOLDERS; i++) {
 		uint64_t word = ld_sc(&holders[i]);
-		while (i + 1 != ld_rlx(&but->holds) && !(word & DISCONNECTED) &&
+		while (i + 1 != ld_rlx(&but->holds[0]) && !(word & DISCONNECTED) &&
 		       ((uint32_t)word == word_of(fd) || (word && standin_of(word) == fd)) &&
 		       !cas_sc(&holders[i], word, word | DISCONNECTED))
 			word = ld_sc(&holders[i]);
@@ -141,7 +157,7 @@ bool fd_failing(int fd)
 
 bool held_disconnected(const struct thread *t)
 {
-	uint32_t at = ld_rlx(&t->holds);
+	uint32_t at = ld_rlx(&t->holds[0]);
 
 	return at && (ld_acq(&holders[at - 1]) & DISCONNECTED);
 }

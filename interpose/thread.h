@@ -63,8 +63,8 @@ struct thread {
 	ATOMIC(uint32_t) interruptible; /* in what a cancellation ends: enum interruptible */
 	ATOMIC(uintptr_t) waitsat; /* glibc's object at which it waits to be cancelled, or 0 */
 	ATOMIC(int32_t) accepts; /* the listener it answers for (accept.c), plus one; or 0 */
-	ATOMIC(uint32_t)
-	holds; /* its place among those who hold a descriptor (standin.c), plus one */
+	ATOMIC(uint32_t) holds[2]; /* its places among those who hold a descriptor (standin.c), plus
+				      one */
 	ATOMIC(bool) connects; /* in a connect that it is to be called out of */
 	ATOMIC(bool) becoming; /* it is in exec_begins .. exec_failed */
 	ATOMIC(bool) uncancelled; /* in a call that is no point of cancellation, but made of some */
