@@ -5,6 +5,8 @@ load common
 
 build_waits() {
 	build waits <<'C'
+#define _GNU_SOURCE
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -16,7 +18,7 @@ build_waits() {
 #include <unistd.h>
 
 enum { N = 200, BIG = 1 << 20 };
-static int s[N][2], listener;
+static int s[N][2], listener, from[2], to[2], full[2];
 static struct sockaddr_in at;
 static char big[BIG];
 static _Atomic int entered, left;
@@ -27,6 +29,12 @@ static long waits(int i)
 	struct iovec much[2] = { { big, BIG }, { big, BIG } };
 	struct mmsghdr m[2] = { { .msg_hdr = { .msg_iov = much, .msg_iovlen = 1 } },
 				{ .msg_hdr = { .msg_iov = much + 1, .msg_iovlen = 1 } } };
+	if (!strcmp(what, "splice"))
+		return splice(s[i][0], NULL, to[1], NULL, 10, 0);
+	if (!strcmp(what, "tee"))
+		return tee(from[0], to[1], 10, 0);
+	if (!strcmp(what, "vmsplice"))
+		return vmsplice(full[1], much, 1, 0);
 	if (!strcmp(what, "accept"))
 		return accept(s[0][0], NULL, NULL);
 	if (!strcmp(what, "connect"))
@@ -63,12 +71,15 @@ int main(int argc, char **argv)
 	pthread_t t;
 	what = argv[argc - 1];
 	for (int i = 0; i < N; i++) {
-		if (strcmp(what, "sendmmsg"))
+		if (!strcmp(what, "accept") || !strcmp(what, "connect"))
 			s[i][0] = socket(AF_INET, SOCK_STREAM, 0);
 		else if (socketpair(AF_UNIX, SOCK_STREAM, 0, s[i]))
 			return 1;
 		setsockopt(s[i][1], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 	}
+	if (pipe(from) || pipe(to) || pipe2(full, O_NONBLOCK) || write(full[1], big, BIG) < 1 ||
+	    fcntl(full[1], F_SETFL, 0))
+		return 1;
 	if (!strcmp(what, "accept") && listen(s[0][0], N))
 		return 1;
 	if (!strcmp(what, "connect")) {
@@ -104,7 +115,7 @@ C
 
 @test "two hundred threads in each call that parks between its steps are held by few kernel threads" {
 	build_waits
-	for what in accept connect sendmmsg; do
+	for what in accept connect sendmmsg splice tee vmsplice; do
 		run "$work/waits" $what
 		[[ "$output" = "0 left, 201 kernel threads, at most 201" ]] || { echo "$what natively: $output"; false; }
 		for procs in 1 2 8; do

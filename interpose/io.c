@@ -44,7 +44,7 @@ long io_ready(const struct io *io)
 	return r;
 }
 
-static bool listens(int fd)
+bool io_listens(int fd)
 {
 	int on = 0;
 	socklen_t len = sizeof(on);
@@ -122,7 +122,7 @@ static long ask(struct io *io)
 		}
 	}
 	io->asked = true;
-	if (io->accepts && !listens(io->fd))
+	if (io->accepts && !io_listens(io->fd))
 		return 1;
 	if (io->road == ROAD_READY && io->dir == POLL_READ && counts(io->fd))
 		return 1;
@@ -225,22 +225,4 @@ void io_end_slow(struct io *io)
 {
 	standin_put(io->fd);
 	io->standin = false;
-}
-
-long io_wait(struct io *io)
-{
-	for (;;) {
-		long r;
-		if (io_road(io) == ROAD_CALL)
-			return 0;
-		r = io_ready(io);
-		if (r != 0)
-			return r < 0 ? r : 0;
-		r = io_block(io);
-		if (r != 0)
-			return r < 0 ? r : 0;
-		/* It may be broken, and not ready. */
-		if (io->local == SOCK_SEQPACKET)
-			return 0;
-	}
 }

@@ -80,6 +80,9 @@ bool io_refused(struct io *io, long r);
 /* io_ready: 1 if fd is ready in its direction, else 0; -errno. */
 long io_ready(const struct io *io);
 
+/* io_listens: is fd a socket that listens? It refuses at once what its poll says is not ready. */
+bool io_listens(int fd);
+
 /* io_part: a part has been sent. 0: the rest may be tried; or why it is not to be. */
 long io_part(struct io *io);
 
@@ -200,9 +203,5 @@ static inline long io_answer(long r)
 	errno = (int)-r;
 	return -1;
 }
-
-/* io_wait: until the descriptor, which may be of any kind, is ready in its direction, if that
- * can be waited for; for calls that are then announced. 0 or -errno. */
-long io_wait(struct io *io);
 
 #endif

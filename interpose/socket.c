@@ -2,7 +2,6 @@
 #include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <time.h>
 
@@ -402,24 +401,6 @@ EXPORT int sendmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags)
 	return (int)io_answer(r);
 }
 
-/* The file's end of it may block, too, and the socket's again once it has begun. */
-EXPORT ssize_t sendfile(int out, int in, off_t *at, size_t n)
-{
-	struct io io = { .fd = out, .dir = POLL_WRITE };
-	long r;
-
-	if (!io_self())
-		return real_table.sendfile(out, in, at, n);
-	r = io_wait(&io);
-	if (r == 0) {
-		entersyscall();
-		r = arch_syscall4(SYS_sendfile, io.fd, in, (long)at, (long)n);
-		exitsyscall();
-	}
-	io_end(&io);
-	return io_answer(r);
-}
-
 /* ---- connections ---- */
 
 /* Not of every kind of socket epoll hears it. */
@@ -471,4 +452,3 @@ EXPORT ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t room, int flag
 }
 
 SAME(__send, send);
-SAME(sendfile64, sendfile);
