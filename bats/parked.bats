@@ -29,6 +29,8 @@ static long waits(int i)
 	struct iovec much[2] = { { big, BIG }, { big, BIG } };
 	struct mmsghdr m[2] = { { .msg_hdr = { .msg_iov = much, .msg_iovlen = 1 } },
 				{ .msg_hdr = { .msg_iov = much + 1, .msg_iovlen = 1 } } };
+	if (!strcmp(what, "waitall"))
+		return recv(s[i][0], big, 10, MSG_WAITALL);
 	if (!strcmp(what, "splice"))
 		return splice(s[i][0], NULL, to[1], NULL, 10, 0);
 	if (!strcmp(what, "tee"))
@@ -75,6 +77,8 @@ int main(int argc, char **argv)
 			s[i][0] = socket(AF_INET, SOCK_STREAM, 0);
 		else if (socketpair(AF_UNIX, SOCK_STREAM, 0, s[i]))
 			return 1;
+		if (!strcmp(what, "waitall") && send(s[i][1], "part", 4, 0) != 4)
+			return 1;
 		setsockopt(s[i][1], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 	}
 	if (pipe(from) || pipe(to) || pipe2(full, O_NONBLOCK) || write(full[1], big, BIG) < 1 ||
@@ -115,7 +119,7 @@ C
 
 @test "two hundred threads in each call that parks between its steps are held by few kernel threads" {
 	build_waits
-	for what in accept connect sendmmsg splice tee vmsplice; do
+	for what in accept connect sendmmsg waitall splice tee vmsplice; do
 		run "$work/waits" $what
 		[[ "$output" = "0 left, 201 kernel threads, at most 201" ]] || { echo "$what natively: $output"; false; }
 		for procs in 1 2 8; do

@@ -154,7 +154,7 @@ static bool errs(const struct io *io)
 /* signal(7): with a time-out the call is never restarted. */
 bool io_interrupted(const struct io *io, const struct thread *t)
 {
-	return ld_rlx(&t->stopped) != io->stopped ||
+	return ld_rlx(&t->stopped) != io->stopped || (io->yields && cancel_asked(t)) ||
 	       ((io->timed || io->begun || io->follows) && ld_rlx(&t->handled) != io->handled);
 }
 

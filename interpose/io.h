@@ -30,6 +30,7 @@ struct io {
 	bool begun; /* bytes have gone: any handler ends it with so many */
 	bool follows; /* on others of its call, which counts them: the same; the two below are given
 		       */
+	bool yields; /* to a cancellation, by its end, as to a handler */
 	uint32_t handled, stopped; /* the thread's, when it first slept, or was last restarted */
 	bool standin; /* fd stands for one that was closed meanwhile */
 	struct deadline deadline;
@@ -203,5 +204,10 @@ static inline long io_answer(long r)
 	errno = (int)-r;
 	return -1;
 }
+
+/* receive_bytes, receive_vector: MSG_WAITALL: *r is what recv or recvmsg is to give. False: the
+ * call is to be made as it is: it waits for nothing, or cannot be taken in parts. In waitall.c. */
+bool receive_bytes(struct thread *t, struct io *io, long *r);
+bool receive_vector(struct thread *t, struct io *io, long *r);
 
 #endif

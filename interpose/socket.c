@@ -76,14 +76,21 @@ static long receivable(struct io *io, const struct msghdr *msg)
 	}
 }
 
-/* How much is all, and whether it counts here, and how long it may take, the kernel knows best. */
+/* Elsewhere how much is all, and whether it counts, and how long it may take, the kernel knows
+ * best. */
 static long receive_all(struct io *io, attempt *call)
 {
+	bool vector = call == recvmsg_call;
+	struct thread *t = thread_self();
 	long r = 0;
 
 	if (fd_timed(io->fd, POLL_READ) == 0)
-		r = receivable(io, call == recvmsg_call ? io->buf : NULL);
-	return r == 0 ? io_announced(io, call) : r;
+		r = receivable(io, vector ? io->buf : NULL);
+	if (r < 0)
+		return r;
+	if (vector ? receive_vector(t, io, &r) : receive_bytes(t, io, &r))
+		return r;
+	return io_announced(io, call);
 }
 
 static long receive(struct io *io, attempt *try, attempt *call)

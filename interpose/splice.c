@@ -125,7 +125,7 @@ static struct io *unready(struct move *m)
 	enum end first = m->end[IN].road == ROAD_SOCKET ? OUT : IN;
 
 	for (int i = 0; i < 2; i++) {
-		long flags = flags_of(m->end[i].fd);
+		long flags = fd_sole(m->end[i].fd) ? 0 : flags_of(m->end[i].fd);
 		if (flags < 0 || (flags & O_NONBLOCK))
 			return NULL;
 	}
@@ -135,6 +135,14 @@ static struct io *unready(struct move *m)
 			return end->road != ROAD_CALL ? end : NULL;
 	}
 	return NULL;
+}
+
+/* Who waits at their other ends need not wait for the kernel's word. */
+static void moved(const struct move *m)
+{
+	if (!m->copies)
+		fd_moved(m->end[IN].fd, POLL_READ);
+	fd_moved(m->end[OUT].fd, POLL_WRITE);
 }
 
 static long transfer(struct thread *t, struct move *m)
@@ -151,6 +159,8 @@ static long transfer(struct thread *t, struct move *m)
 		end = needs_socket(m, IN) ? in : needs_socket(m, OUT) ? out : NULL;
 		if (!end) {
 			r = io_announced(in, if_ready);
+			if (r > 0)
+				moved(m);
 			if (r != -EAGAIN)
 				return r;
 			end = unready(m);

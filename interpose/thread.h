@@ -192,6 +192,12 @@ bool thread_locals_renew(void);
 void cancel_point(void);
 bool cancel_pending(void);
 
+/* cancel_asked: is t cancelled, and does it hear of that? */
+static inline bool cancel_asked(const struct thread *t)
+{
+	return (ld_rlx(&t->cancel) & (CANCELED | DISABLED | EXITING)) == CANCELED;
+}
+
 /* cancel_look: cancel_point for the running thread t. */
 static inline void cancel_look(struct thread *t)
 {
