@@ -101,6 +101,9 @@ long io_part(struct io *io)
 {
 	if (!io->asked && !io->begun)
 		io->local = io->road == ROAD_SOCKET ? fd_local(io->fd) : 0;
+	/* A handler that ran since the part has gone, and before the first sleep, ends it. */
+	if (!io->asked)
+		io->follows = true;
 	io->begun = true;
 	io->flags |= MSG_NOSIGNAL;
 	/* There, each part has the whole time. */

@@ -84,6 +84,14 @@ long io_ready(const struct io *io);
 /* io_listens: is fd a socket that listens? It refuses at once what its poll says is not ready. */
 bool io_listens(int fd);
 
+/* io_begins: before the first attempt of a call that may be made in parts: the handlers that have
+ * run so far do not end it. */
+static inline void io_begins(struct io *io, const struct thread *t)
+{
+	io->handled = ld_rlx(&t->handled);
+	io->stopped = ld_rlx(&t->stopped);
+}
+
 /* io_part: a part has been sent. 0: the rest may be tried; or why it is not to be. */
 long io_part(struct io *io);
 

@@ -187,6 +187,7 @@ EXPORT ssize_t write(int fd, const void *buf, size_t n)
 	if (!t)
 		return real_table.write(fd, buf, n);
 	cancel_look(t);
+	io_begins(&io, t);
 	return io_answer(write_all(&io));
 }
 
@@ -217,6 +218,7 @@ static ssize_t write_vector(int fd, const struct iovec *v, int n, int flags)
 			 .flags = flags };
 
 	cancel_point();
+	io_begins(&io, thread_self());
 	return io_answer(flags & RWF_NOWAIT ? writev_call(&io) : writev_all(&io));
 }
 

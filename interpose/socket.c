@@ -242,11 +242,13 @@ EXPORT ssize_t sendto(int fd, const void *buf, size_t n, int flags, const struct
 			 .flags = flags,
 			 .addr = (void *)(uintptr_t)addr,
 			 .addrlen = (void *)(uintptr_t)len };
+	struct thread *t = io_self();
 	long r;
 
-	if (!io_self())
+	if (!t)
 		return real_table.sendto(fd, buf, n, flags, addr, len);
-	cancel_point();
+	cancel_look(t);
+	io_begins(&io, t);
 	if (flags & NOT_FOR_US)
 		r = io_announced(&io, sendto_call);
 	else
@@ -305,11 +307,13 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 	struct io io = {
 		.fd = fd, .dir = POLL_WRITE, .buf = (void *)(uintptr_t)msg, .flags = flags
 	};
+	struct thread *t = io_self();
 	long r;
 
-	if (!io_self())
+	if (!t)
 		return real_table.sendmsg(fd, msg, flags);
-	cancel_point();
+	cancel_look(t);
+	io_begins(&io, t);
 	if (flags & NOT_FOR_US)
 		r = io_announced(&io, sendmsg_call);
 	else

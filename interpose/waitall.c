@@ -202,19 +202,17 @@ static long rest(struct thread *t, struct io *io, long r)
 
 static long in_parts(struct thread *t, struct io *io, struct parts *p)
 {
-	uint32_t handled = ld_rlx(&t->handled), stopped = ld_rlx(&t->stopped);
 	long r;
 
 	io->buf = p;
+	if (!io->asked)
+		io_begins(io, t);
 	r = io_do(io, part, part, all);
 	if (r <= 0 || (size_t)r == p->left || p->last || (p->flags & MSG_CTRUNC))
 		return r;
 	/* A handler that has run since it began, and before it first slept, ends it as well. */
-	if (!io->asked) {
-		io->handled = handled;
-		io->stopped = stopped;
+	if (!io->asked)
 		io->follows = true;
-	}
 	return rest(t, io, r);
 }
 

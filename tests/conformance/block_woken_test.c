@@ -252,3 +252,62 @@ TEST(who_receives_sleeps_beside_a_queue_of_errors)
 	EXPECT_EQ(sendto(fd, "x", 1, 0, (struct sockaddr *)&at, sizeof(at)), 1);
 	join(&t, 1);
 }
+
+/* ---- handlers ---- */
+
+static long (*sends_much)(void);
+static char much[1 << 20];
+
+static long in_send(void)
+{
+	return send(ends[1], much, sizeof(much), 0);
+}
+
+static long in_write(void)
+{
+	return write(ends[1], much, sizeof(much));
+}
+
+static long in_writev(void)
+{
+	struct iovec v = { much, sizeof(much) };
+
+	return writev(ends[1], &v, 1);
+}
+
+static long in_sendmsg(void)
+{
+	struct iovec v = { much, sizeof(much) };
+	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1 };
+
+	return sendmsg(ends[1], &m, 0);
+}
+
+static void *sends_a_part(void *arg)
+{
+	long r = sends_much();
+
+	EXPECT(r > 0 && r < (long)sizeof(much));
+	return arg;
+}
+
+/* One signal is enough, sent when a part has gone. */
+TEST(a_handler_that_comes_with_the_first_part_is_not_missed)
+{
+	static long (*const ways[])(void) = { in_send, in_write, in_writev, in_sendmsg };
+
+	handle(SIGUSR1, SA_RESTART);
+	for (int i = 0; i < 200; i++) {
+		pthread_t t;
+		int n = 0;
+		sends_much = ways[i % 4];
+		EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+		start(&t, 1, sends_a_part, NULL);
+		while (n == 0)
+			EXPECT_EQ(ioctl(ends[0], FIONREAD, &n), 0);
+		EXPECT_EQ(pthread_kill(t, SIGUSR1), 0);
+		EXPECT_EQ(pthread_join(t, NULL), 0);
+		EXPECT_EQ(close(ends[0]), 0);
+		EXPECT_EQ(close(ends[1]), 0);
+	}
+}
