@@ -19,7 +19,7 @@ static struct object {
 	const uint64_t *bloom;
 	const uint32_t *buckets, *chains;
 	uint32_t nbuckets, first, nbloom, shift;
-} objects[OBJECTS];
+} objects[OBJECTS], own;
 static int nobjects;
 static int found, libc; /* where the last search ended, and where one for libc does */
 
@@ -89,7 +89,7 @@ bool lookup_begin(void)
 	nobjects = 0;
 	while (map && map->l_ld != _DYNAMIC)
 		map = map->l_next;
-	if (!map)
+	if (!map || !describe(&own, map))
 		return false;
 	while ((map = map->l_next) != NULL) {
 		if (nobjects == OBJECTS || !describe(&objects[nobjects], map))
@@ -148,6 +148,33 @@ void *lookup_next(const char *name)
 		return (void *)(objects[k].base + s->st_value);
 	}
 	return NULL;
+}
+
+void *lookup_before(const char *name, const void *next)
+{
+	uint32_t h = hash_of(name);
+	const ElfW(Sym) *s = own.nbuckets ? find(&own, name, h) : NULL, *behind = NULL;
+	int k;
+
+	if (!s)
+		return NULL;
+	for (k = 0; k < nobjects && !behind; k++)
+		behind = find(&objects[k], name, h);
+	if (!behind || objects[k - 1].base + behind->st_value != (uintptr_t)next)
+		return NULL;
+	return (void *)(own.base + s->st_value);
+}
+
+void *lookup_behind(const char *name)
+{
+	const struct link_map *map = _r_debug.r_map;
+	void *at = NULL;
+
+	while (map && map->l_ld != _DYNAMIC)
+		map = map->l_next;
+	while (map && !at && (map = map->l_next) != NULL)
+		at = lookup_in(map, name);
+	return at;
 }
 
 void *lookup_in(const struct link_map *object, const char *name)

@@ -13,6 +13,13 @@ bool lookup_begin(void);
  * that has one; or NULL. */
 void *lookup_next(const char *name);
 
+/* lookup_before: heddle's own function of that name, if next is the one that lookup_next finds; or
+ * NULL. Writes nothing, so anybody may ask at any time. */
+void *lookup_before(const char *name, const void *next);
+
+/* lookup_behind: as lookup_next, without lookup_begin. Slower. */
+void *lookup_behind(const char *name);
+
 /* lookup_in: the function of that name that this object has, in its default version; or NULL. */
 struct link_map;
 void *lookup_in(const struct link_map *object, const char *name);

@@ -1,0 +1,28 @@
+/* dlsym: the two handles that say "as seen from the caller" go by the return address, so there the
+ * real one is jumped to, with the caller's still on the stack. */
+	.text
+	.globl dlsym
+	.type dlsym, @function
+	.p2align 4
+dlsym:
+	.cfi_startproc
+	leaq 1(%rdi), %rax /* RTLD_NEXT is -1, RTLD_DEFAULT 0 */
+	cmpq $1, %rax
+	ja symbol_of
+	pushq %rdi
+	.cfi_adjust_cfa_offset 8
+	pushq %rsi
+	.cfi_adjust_cfa_offset 8
+	subq $8, %rsp
+	.cfi_adjust_cfa_offset 8
+	call symbol_real
+	addq $8, %rsp
+	.cfi_adjust_cfa_offset -8
+	popq %rsi
+	.cfi_adjust_cfa_offset -8
+	popq %rdi
+	.cfi_adjust_cfa_offset -8
+	jmp *%rax
+	.cfi_endproc
+	.size dlsym, . - dlsym
+	.section .note.GNU-stack, "", @progbits

@@ -1,0 +1,90 @@
+/* Functions of the C library that are asked for by name, as foreign function interfaces do: they
+ * are those that the program is linked with. */
+#include "event.h"
+
+#include <dlfcn.h>
+#include <semaphore.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SEVERAL = 8 };
+
+/* named: the function of that name, by the library's handle. */
+static void named(void *function, const char *name)
+{
+	void *library = dlopen("libc.so.6", RTLD_NOW), *at;
+
+	EXPECT(library != NULL);
+	at = dlsym(library, name);
+	EXPECT(at != NULL);
+	memcpy(function, &at, sizeof(at));
+}
+
+static void *asks_who_it_is(void *arg)
+{
+	pid_t (*by_handle)(void), (*by_default)(void), (*by_next)(void);
+	void *at;
+
+	named(&by_handle, "gettid");
+	at = dlsym(RTLD_DEFAULT, "gettid");
+	memcpy(&by_default, &at, sizeof(at));
+	at = dlsym(RTLD_NEXT, "gettid");
+	memcpy(&by_next, &at, sizeof(at));
+	EXPECT_EQ(by_handle(), gettid());
+	EXPECT_EQ(by_default(), gettid());
+	EXPECT_EQ(by_next(), gettid());
+	return arg;
+}
+
+TEST(a_thread_has_one_tid_whatever_way_its_asker_was_found)
+{
+	run(SEVERAL, asks_who_it_is, NULL);
+}
+
+static sem_t semaphore;
+static _Atomic int passed_by;
+
+static void *waits(void *arg)
+{
+	passed_by += sem_wait(&semaphore) == 0;
+	return arg;
+}
+
+TEST(a_semaphore_is_posted_by_handle_and_waited_for_by_those_who_are_linked)
+{
+	int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+	int (*joins)(pthread_t, void **), (*post)(sem_t *);
+	pthread_t linked[SEVERAL], found[SEVERAL];
+
+	named(&create, "pthread_create");
+	named(&joins, "pthread_join");
+	named(&post, "sem_post");
+	sem_init(&semaphore, 0, 0);
+	for (int i = 0; i < SEVERAL; i++) {
+		EXPECT_EQ(pthread_create(&linked[i], NULL, waits, NULL), 0);
+		EXPECT_EQ(create(&found[i], NULL, waits, NULL), 0);
+	}
+	usleep(20000);
+	for (int i = 0; i < SEVERAL; i++) {
+		EXPECT_EQ(post(&semaphore), 0);
+		EXPECT_EQ(post(&semaphore), 0);
+	}
+	for (int i = 0; i < SEVERAL; i++) {
+		EXPECT_EQ(joins(linked[i], NULL), 0);
+		EXPECT_EQ(pthread_join(found[i], NULL), 0);
+	}
+	EXPECT_EQ(passed_by, 2 * SEVERAL);
+}
+
+TEST(a_name_that_no_library_has_is_an_error)
+{
+	void *library = dlopen("libc.so.6", RTLD_NOW);
+
+	dlerror();
+	EXPECT(dlsym(library, "no_such_name") == NULL);
+	EXPECT(dlerror() != NULL);
+	EXPECT(dlsym(RTLD_DEFAULT, "no_such_name") == NULL);
+	EXPECT(dlerror() != NULL);
+	EXPECT(dlsym(library, "gettid") != NULL);
+	EXPECT(dlerror() == NULL);
+}
