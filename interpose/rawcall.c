@@ -327,10 +327,31 @@ static bool signal_call(long nr, const long *a, long *r)
 	}
 }
 
+/* The kernel knows none of our tids, and by 0 it would take the kernel thread that we are on. */
+static bool policy_of_any(long nr, const long *a, long *r)
+{
+	switch (nr) {
+	case SYS_sched_setscheduler:
+		*r = sched_setscheduler((pid_t)a[0], (int)a[1], (const struct sched_param *)a[2]);
+		return true;
+	case SYS_sched_getscheduler:
+		*r = sched_getscheduler((pid_t)a[0]);
+		return true;
+	case SYS_sched_setparam:
+		*r = sched_setparam((pid_t)a[0], (const struct sched_param *)a[1]);
+		return true;
+	case SYS_sched_getparam:
+		*r = sched_getparam((pid_t)a[0], (struct sched_param *)a[1]);
+		return true;
+	default:
+		return false;
+	}
+}
+
 static bool function_call(long nr, const long *a, long *r)
 {
 	return waiting_call(nr, a, r) || number_call(nr, a, r) || signal_call(nr, a, r) ||
-	       state_call(nr, a, r);
+	       state_call(nr, a, r) || policy_of_any(nr, a, r);
 }
 
 /* The functions are points of cancellation, and syscall() is not, but for an asynchronous one. A

@@ -184,6 +184,14 @@ static void binds_it(const cpu_set_t *only)
 	cpu_set_t set = { 0 }, empty = { 0 };
 
 	EXPECT(syscall(SYS_sched_getaffinity, its_tid, sizeof(set), &set) > 0);
+	struct sched_param ordinary = { 0 };
+	EXPECT_EQ(syscall(SYS_sched_setscheduler, its_tid, SCHED_OTHER, &ordinary), 0);
+	EXPECT_EQ(syscall(SYS_sched_getscheduler, its_tid), SCHED_OTHER);
+	FAILS(syscall(SYS_sched_setscheduler, its_tid, 77, &ordinary), EINVAL);
+	EXPECT_EQ(syscall(SYS_sched_setparam, its_tid, &ordinary), 0);
+	ordinary.sched_priority = 7;
+	EXPECT_EQ(syscall(SYS_sched_getparam, its_tid, &ordinary), 0);
+	EXPECT_EQ(ordinary.sched_priority, 0);
 	EXPECT_EQ(syscall(SYS_sched_setaffinity, its_tid, sizeof(set), &set), 0);
 	FAILS(sched_setaffinity(its_tid, sizeof(empty), &empty), EINVAL);
 	EXPECT_EQ(sched_setaffinity(its_tid, sizeof(*only), only), 0);
