@@ -81,6 +81,8 @@ static void counts_and_tells(void *arg)
 /* One that waits for it has the P before the call has begun. */
 TEST(a_p_is_lent_at_once)
 {
+	uint32_t lasted = 0;
+
 	start(1);
 	EXPECT_EQ(pipe(pipefd), 0);
 	for (int i = 0; i < 100; i++) {
@@ -90,12 +92,13 @@ TEST(a_p_is_lent_at_once)
 		EXPECT_EQ(ld_acq(&gself()->status), GOFFP);
 		entersyscall();
 		read_one();
-		/* Such a call lasts. */
 		raw_sleep(MS / 10);
-		EXPECT(exitsyscall());
+		lasted += exitsyscall();
 		group_wait(&grp);
 	}
 	EXPECT(stats().retakecall >= 100);
+	/* But those of which the kernel kept the P's M from the cpu. */
+	EXPECT(lasted > 50);
 }
 
 /* And an idle P for whoever is made ready meanwhile, if nobody does yet. Who lends hears whether it
@@ -114,10 +117,47 @@ TEST(a_p_is_lent_though_nobody_waits_and_a_call_that_comes_back_at_once_did_not_
 	}
 	/* Those that the kernel kept from the cpu. */
 	EXPECT(lasted <= CALLS / 2);
-	EXPECT(core_lend());
-	entersyscall();
-	raw_sleep(MS / 10);
-	EXPECT(exitsyscall());
+	lasted = 0;
+	for (int i = 0; i < CALLS; i++) {
+		EXPECT(core_lend());
+		entersyscall();
+		raw_sleep(MS / 10);
+		lasted += exitsyscall();
+	}
+	EXPECT(lasted > CALLS / 2);
+}
+
+static ATOMIC(bool) computed;
+
+/* Not one that waits in a loop, whose slices are short. */
+static void has_the_p(void *arg)
+{
+	volatile uint64_t n = 0;
+
+	(void)arg;
+	for (uint64_t i = 0; i % 4096 != 0 || !ld_rlx(&computed); i++)
+		n = n * 5 + i;
+	group_done(&grp);
+}
+
+/* Who comes back waits for the end of the other's slice. */
+TEST(a_call_that_took_less_than_the_wait_for_a_p_was_not_worth_it)
+{
+	enum { CALLS = 20 };
+	uint32_t lasted = 0;
+
+	start(1);
+	grp.left = 1;
+	go(has_the_p, NULL);
+	for (int i = 0; i < CALLS; i++) {
+		EXPECT(core_lend());
+		entersyscall();
+		raw_sleep(MS / 10);
+		lasted += exitsyscall();
+	}
+	EXPECT(lasted <= CALLS / 2);
+	st_rlx(&computed, true);
+	group_wait(&grp);
 }
 
 static void write_announced(void *arg)
