@@ -24,7 +24,7 @@ int signals_mask(int how, const sigset_t *set, sigset_t *old)
 	r = gsigprocmask(how, set ? &want : NULL, &before);
 	if (r == 0 && set) {
 		struct thread *t = thread_self();
-		uint64_t lent = ld_rlx(&t->lent) & gmask();
+		uint64_t lent = ld_sc(&t->lent.set) & gmask();
 		signals_open(gmask());
 		if (unlikely(lent != 0))
 			signals_pass_on(t, lent);
@@ -158,12 +158,16 @@ EXPORT int kill(pid_t pid, int sig)
 		errno = (int)-r;
 		return -1;
 	}
-	if (signal_first(sig, &info))
-		signal_push(thread_first(), sig);
-	else if (gmask() & signal_bit(sig))
+	if (signal_first(sig, &info)) {
+		signal_push_lent(thread_first(), sig);
+		/* Only the caller, perhaps, does not block it. */
+		if (unlikely(signals_held() & ~gmask()) && signals_unblocked())
+			signals_run();
+	} else if (gmask() & signal_bit(sig)) {
 		signal_put_off(sig, &info);
-	else
+	} else {
 		signal_thread(thread_self(), sig, &info);
+	}
 	return 0;
 }
 
@@ -223,7 +227,7 @@ EXPORT int sigpending(sigset_t *set)
 
 	if (!t || r != 0)
 		return r;
-	more = ld_acq(&t->signals) | signals_held();
+	more = signals_of(t) | signals_held();
 	for (int sig = 1; sig < SIGNALS; sig++)
 		if ((more & signal_bit(sig)) && (gmask() & signal_bit(sig)))
 			sigaddset(set, sig);
@@ -233,7 +237,7 @@ EXPORT int sigpending(sigset_t *set)
 /* One of those in set that are pending here; 0: none. */
 static int take_pending(struct thread *t, uint64_t set, siginfo_t *info)
 {
-	uint64_t held = signals_held(), mine = ld_sc(&t->signals);
+	uint64_t held = signals_held(), mine = signals_of(t);
 
 	for (int sig = 1; sig < SIGNALS; sig++) {
 		uint64_t bit = signal_bit(sig);

@@ -228,7 +228,9 @@ static void on_signal(int sig, siginfo_t *info, void *uc)
 	} else {
 		signals_moving(1);
 		gp = core_sigtake(sig);
-		if (!marked && !(gp && signal_lend(ghost_of(gp), sig, info)))
+		if (!marked && gp)
+			signal_lend(ghost_of(gp), sig, info);
+		else if (!marked)
 			signal_put_off(sig, info);
 		signals_moving(-1);
 	}

@@ -1,26 +1,33 @@
-/* What came with the signals that are pending: a slot each, of a thread's or of those held for the
- * process. Owns the slots. Written and read in handlers, so nothing here waits for anybody.
+/* Signals that are pending, for a thread or held for the process, and what came with each: a slot.
+ * Owns the slots. Added and claimed in handlers, too, so nothing here waits for anybody.
  *
- * A slot is published before the bit or count that says that there is one, so who takes one of
- * these finds a slot; if not, there was no room. */
+ * Of the numbers below FIRST_QUEUED the bit is the signal, of the others the count. A slot is
+ * published before the bit or count that says that there is one, and each who claims one of these
+ * takes one slot away: so he finds one; if not, there was no room. */
 #include <string.h>
 #include <unistd.h>
 
 #include "atomic.h"
 #include "signals.h"
+#include "thread.h"
 
 enum { SLOTS = 8192 };
 
-static const char busy; /* an owner: it is being written or read */
+/* Whose a slot is, with the number: the address is one of the program's, so of 48 bits. */
+enum { FREE = 0, BUSY = 1 /* it is being written or read */ };
 
-static ATOMIC(const void *) owners[SLOTS]; /* NULL: free */
+static ATOMIC(uint64_t) owners[SLOTS];
 static struct {
 	ATOMIC(uint64_t) order;
-	ATOMIC(int32_t) sig;
 	siginfo_t info;
 } slots[SLOTS];
-static ATOMIC(uint64_t) orders;
+static ATOMIC(uint64_t) orders, published;
 static ATOMIC(uint32_t) used, high; /* high: beyond it none was ever used */
+
+static uint64_t owner_of(const struct pending *p, int sig)
+{
+	return (uint64_t)(uintptr_t)p << 8 | (uint64_t)sig;
+}
 
 static void rise(uint32_t n)
 {
@@ -31,18 +38,19 @@ static void rise(uint32_t n)
 	} while (was < n && !cas_acqrel(&high, was, n));
 }
 
-static void release(uint32_t i)
+static void release(int32_t i)
 {
-	st_rel(&owners[i], NULL);
+	st_rel(&owners[i], FREE);
 	add_sc(&used, (uint32_t)-1);
 }
 
-uint64_t siginfo_put(const void *owner, int sig, const siginfo_t *info)
+/* Its place in the order; 0: no room. */
+static uint64_t put(uint64_t owner, const siginfo_t *info)
 {
 	uint64_t order;
 	uint32_t i = 0;
 
-	while (i < SLOTS && (ld_rlx(&owners[i]) || !cas_acq(&owners[i], NULL, &busy)))
+	while (i < SLOTS && (ld_rlx(&owners[i]) != FREE || !cas_acq(&owners[i], FREE, BUSY)))
 		i++;
 	if (i == SLOTS)
 		return 0;
@@ -50,23 +58,20 @@ uint64_t siginfo_put(const void *owner, int sig, const siginfo_t *info)
 	rise(i + 1);
 	order = add_sc(&orders, 1) + 1;
 	st_rlx(&slots[i].order, order);
-	st_rlx(&slots[i].sig, sig);
 	slots[i].info = *info;
 	st_rel(&owners[i], owner);
+	add_sc(&published, 1);
 	return order;
 }
 
-/* The oldest of that owner's and number from that order on, or -1. */
-static int32_t find(const void *owner, int sig, uint64_t from)
+static int32_t oldest(uint64_t owner, uint64_t from)
 {
 	uint64_t least = UINT64_MAX;
 	int32_t found = -1;
 
-	if (ld_sc(&used) == 0)
-		return -1;
 	for (uint32_t i = 0, n = ld_sc(&high); i < n; i++) {
 		uint64_t order;
-		if (ld_acq(&owners[i]) != owner || ld_rlx(&slots[i].sig) != sig)
+		if (ld_acq(&owners[i]) != owner)
 			continue;
 		order = ld_rlx(&slots[i].order);
 		if (order >= from && order < least) {
@@ -77,76 +82,131 @@ static int32_t find(const void *owner, int sig, uint64_t from)
 	return found;
 }
 
-/* The slot for the caller alone, if it is that owner's and number's still. */
-static bool seize(int32_t i, const void *owner, int sig)
+/* The oldest of that owner's from that order on, or -1. While one looks, the one that is left for
+ * him may be put where he has been, and another taken where he comes to. */
+static int32_t find(uint64_t owner, uint64_t from)
 {
-	if (!cas_acq(&owners[i], owner, &busy))
-		return false;
-	if (ld_rlx(&slots[i].sig) == sig)
-		return true;
-	st_rel(&owners[i], owner);
-	return false;
+	uint64_t before;
+	int32_t i;
+
+	if (ld_sc(&used) == 0)
+		return -1;
+	do {
+		before = ld_sc(&published);
+		i = oldest(owner, from);
+	} while (i < 0 && ld_sc(&published) != before);
+	return i;
 }
 
-bool siginfo_take(const void *owner, int sig, siginfo_t *info)
+static bool take(uint64_t owner, siginfo_t *info)
 {
 	int32_t i;
 
 	do {
-		i = find(owner, sig, 0);
+		i = find(owner, 0);
 		if (i < 0)
 			return false;
-	} while (!seize(i, owner, sig));
+	} while (!cas_acq(&owners[i], owner, BUSY));
 	*info = slots[i].info;
-	release((uint32_t)i);
+	release(i);
 	return true;
 }
 
-uint64_t siginfo_look(const void *owner, int sig, uint64_t from, siginfo_t *info)
+/* One was put too many: that one, or, if who claimed the other has taken it, the other. */
+static void undo(uint64_t owner, uint64_t order)
 {
 	int32_t i;
-	uint64_t order;
 
 	do {
-		i = find(owner, sig, from);
+		i = find(owner, order);
+		if (i < 0 || ld_rlx(&slots[i].order) != order)
+			i = find(owner, 0);
+		if (i < 0)
+			return;
+	} while (!cas_acq(&owners[i], owner, BUSY));
+	release(i);
+}
+
+void pending_add(struct pending *p, int sig, const siginfo_t *info)
+{
+	uint64_t bit = signal_bit(sig), order = put(owner_of(p, sig), info);
+
+	if (sig >= FIRST_QUEUED)
+		add_sc(&p->queued[sig - FIRST_QUEUED], 1);
+	if ((or_sc(&p->set, bit) & bit) && sig < FIRST_QUEUED && order != 0)
+		undo(owner_of(p, sig), order);
+}
+
+static bool claim_queued(struct pending *p, int sig)
+{
+	ATOMIC(uint32_t) *queued = &p->queued[sig - FIRST_QUEUED];
+	uint64_t bit = signal_bit(sig);
+	uint32_t n;
+
+	do {
+		n = ld_sc(queued);
+	} while (n != 0 && !cas_acqrel(queued, n, n - 1));
+	if (n > 1)
+		return true;
+	and_sc(&p->set, ~bit);
+	if (ld_sc(queued) != 0)
+		or_sc(&p->set, bit);
+	return n == 1;
+}
+
+bool pending_claim(struct pending *p, int sig, siginfo_t *info)
+{
+	uint64_t bit = signal_bit(sig);
+
+	if (!(ld_sc(&p->set) & bit) ||
+	    (sig >= FIRST_QUEUED ? !claim_queued(p, sig) : !(and_sc(&p->set, ~bit) & bit)))
+		return false;
+	if (!take(owner_of(p, sig), info))
+		siginfo_make(info, sig, SI_USER);
+	return true;
+}
+
+uint32_t pending_count(const struct pending *p, int sig)
+{
+	if (sig >= FIRST_QUEUED)
+		return ld_sc(&p->queued[sig - FIRST_QUEUED]);
+	return (ld_sc(&p->set) & signal_bit(sig)) != 0;
+}
+
+uint64_t pending_look(const struct pending *p, int sig, uint64_t from, siginfo_t *info)
+{
+	uint64_t owner = owner_of(p, sig), order;
+	int32_t i;
+
+	do {
+		i = find(owner, from);
 		if (i < 0)
 			return 0;
-	} while (!seize(i, owner, sig));
-	*info = slots[i].info;
-	order = ld_rlx(&slots[i].order);
-	st_rel(&owners[i], owner);
+		order = ld_acq(&slots[i].order);
+		*info = slots[i].info;
+		/* Nobody is kept from taking it meanwhile. */
+	} while (!cas_sc(&owners[i], owner, owner) || ld_rlx(&slots[i].order) != order);
 	return order;
 }
 
-void siginfo_undo(const void *owner, int sig, uint64_t order)
+void pending_drop(struct pending *p)
 {
-	int32_t i = order ? find(owner, sig, order) : -1;
+	siginfo_t info;
 
-	if (i < 0 || ld_rlx(&slots[i].order) != order || !seize(i, owner, sig))
-		return;
-	if (ld_rlx(&slots[i].order) == order)
-		release((uint32_t)i);
-	else
-		st_rel(&owners[i], owner);
+	for (int sig = 1; sig < SIGNALS && ld_sc(&p->set) != 0; sig++)
+		while (pending_claim(p, sig, &info))
+			continue;
 }
 
-void siginfo_drop(const void *owner, int sig)
+void pending_forked(struct pending *p)
 {
-	if (ld_sc(&used) == 0)
-		return;
-	for (uint32_t i = 0, n = ld_sc(&high); i < n; i++) {
-		const void *its = ld_acq(&owners[i]);
-		int number = ld_rlx(&slots[i].sig);
-		if (its && its != &busy && (!owner || its == owner) && (!sig || number == sig) &&
-		    seize((int32_t)i, its, number))
-			release(i);
-	}
+	memset((void *)p, 0, sizeof(*p));
 }
 
 void siginfo_forked(void)
 {
 	for (uint32_t i = 0, n = ld_rlx(&high); i < n; i++)
-		st_rlx(&owners[i], NULL);
+		st_rlx(&owners[i], FREE);
 	st_rlx(&used, 0);
 }
 

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct pending;
 struct thread;
 
 enum { SIGNALS = 65, SIGSET_BYTES = 8 /* the kernel's */ };
@@ -59,15 +60,18 @@ void signals_unfeed(struct thread *t);
 void signal_thread(struct thread *t, int sig, const siginfo_t *info);
 void signal_push(struct thread *t, int sig);
 
-/* signal_lend: makes sig, which came with info and was sent to the process, pending for t;
- * someone else pushes. False: t has ended. For handlers too. */
-bool signal_lend(struct thread *t, int sig, const siginfo_t *info);
+/* signal_lend: makes sig, which came with info and was sent to the process, pending for t, or, if
+ * that has ended, for another; someone else pushes. signal_push_lent: does, or, if t blocks it,
+ * has another take it (not in handlers). For handlers too. */
+void signal_push_lent(struct thread *t, int sig);
+void signal_lend(struct thread *t, int sig, const siginfo_t *info);
 
 /* signal_marked: *info is one of signal_thread's: says no more than to look at the set. */
 bool signal_marked(const siginfo_t *info);
 
-/* signal_claim: true for the one who takes a signal out of those pending for t, in a handler or by
- * a call. */
+/* signals_of: those pending for t. signal_claim: true for the one who takes a signal out of them,
+ * in a handler or by a call. */
+uint64_t signals_of(struct thread *t);
 bool signal_claim(struct thread *t, int sig, siginfo_t *info);
 
 /* signals_run: on the running G: takes what is pending and not blocked. signals_here: the same
@@ -104,16 +108,17 @@ void signals_adopt(struct thread *t);
 
 /* ---- siginfo.c: what came with those that are pending ---- */
 
-/* siginfo_put: to the owner's, the youngest of its number; its place in the order, 0: no room.
- * siginfo_take: the oldest of the owner's of that number, and away with it. siginfo_look: the
- * oldest from that place on; its place, 0: none. siginfo_undo: away with the one that was put.
- * siginfo_drop: with all of that owner (NULL: whose ever) and number (0: each). siginfo_make: such
- * as came with none. For handlers too. */
-uint64_t siginfo_put(const void *owner, int sig, const siginfo_t *info);
-bool siginfo_take(const void *owner, int sig, siginfo_t *info);
-uint64_t siginfo_look(const void *owner, int sig, uint64_t from, siginfo_t *info);
-void siginfo_undo(const void *owner, int sig, uint64_t order);
-void siginfo_drop(const void *owner, int sig);
+/* pending_add: one more; of a number that is not queued the first stays. pending_claim: true for
+ * the one who takes the oldest away. pending_count: how many. pending_look: what came with the
+ * oldest from that place on; its place, 0: none. pending_drop: forgets all. siginfo_make: what
+ * comes with one that is sent without. pending_forked, siginfo_forked: in a child, of one thread:
+ * nothing is pending. For handlers too. */
+void pending_add(struct pending *p, int sig, const siginfo_t *info);
+bool pending_claim(struct pending *p, int sig, siginfo_t *info);
+uint32_t pending_count(const struct pending *p, int sig);
+uint64_t pending_look(const struct pending *p, int sig, uint64_t from, siginfo_t *info);
+void pending_drop(struct pending *p);
+void pending_forked(struct pending *p);
 void siginfo_make(siginfo_t *info, int sig, int code);
 void siginfo_forked(void);
 
@@ -154,15 +159,13 @@ void signals_forked(void);
 void handlers_start(void);
 void handlers_forked(uint64_t set);
 
-/* signals_held: those that every thread blocked when a thread was looked for. signals_nheld: how
- * many of one of them, from FIRST_QUEUED on. signals_held_by: the owner of what came with them.
- * signal_unhold: true for the one who takes it over.
+/* signals_held: those that every thread blocked when a thread was looked for; signals_holds: the
+ * same with all that came with them. signal_unhold: true for the one who takes it over.
  * signals_moving: +1 and -1 about such a move, and that of one which the kernel gave to the
  * scheduler. signals_settle: those under way before have arrived. */
 uint64_t signals_held(void);
-uint32_t signals_nheld(int sig);
+const struct pending *signals_holds(void);
 bool signal_unhold(int sig, siginfo_t *info);
-extern const void *const signals_held_by __attribute__((visibility("hidden")));
 void signals_settle(void);
 void signals_moving(int n);
 

@@ -21,47 +21,14 @@ bool signal_marked(const siginfo_t *info)
 	return info->si_errno == SIG_MARK;
 }
 
-/* The bit says that there may be one; the count how many. Of the other numbers the first stays. */
-static void add_pending(struct thread *t, int sig, const siginfo_t *info)
+uint64_t signals_of(struct thread *t)
 {
-	uint64_t order = siginfo_put(t, sig, info);
-
-	if (sig >= FIRST_QUEUED)
-		add_sc(&t->queued[sig - FIRST_QUEUED], 1);
-	if ((or_sc(&t->signals, signal_bit(sig)) & signal_bit(sig)) && sig < FIRST_QUEUED)
-		siginfo_undo(t, sig, order);
-}
-
-static bool claim_queued(struct thread *t, int sig)
-{
-	ATOMIC(uint32_t) *queued = &t->queued[sig - FIRST_QUEUED];
-	uint64_t bit = signal_bit(sig);
-	uint32_t n;
-
-	do {
-		n = ld_sc(queued);
-	} while (n != 0 && !cas_acqrel(queued, n, n - 1));
-	if (n > 1)
-		return true;
-	and_sc(&t->signals, ~bit);
-	if (ld_sc(queued) != 0)
-		or_sc(&t->signals, bit);
-	else
-		and_sc(&t->lent, ~bit);
-	return n == 1;
+	return ld_sc(&t->signals.set) | ld_sc(&t->lent.set);
 }
 
 bool signal_claim(struct thread *t, int sig, siginfo_t *info)
 {
-	uint64_t bit = signal_bit(sig);
-
-	if (sig >= FIRST_QUEUED ? !claim_queued(t, sig) : !(and_sc(&t->signals, ~bit) & bit))
-		return false;
-	if (sig < FIRST_QUEUED)
-		and_sc(&t->lent, ~bit);
-	if (!siginfo_take(t, sig, info))
-		siginfo_make(info, sig, SI_TKILL);
-	return true;
+	return pending_claim(&t->signals, sig, info) || pending_claim(&t->lent, sig, info);
 }
 
 static void nudge(int sig, int32_t tid)
@@ -97,15 +64,15 @@ static void feed(struct thread *t, int sig)
 		exitsyscall();
 }
 
-static void feed_all(const void *owner, int sig, uint32_t n)
+static void feed_all(const struct pending *p, int sig)
 {
 	uint64_t at = 0;
 
-	while (n-- > 0) {
+	for (uint32_t n = pending_count(p, sig); n > 0; n--) {
 		siginfo_t info;
-		at = siginfo_look(owner, sig, at, &info);
+		at = pending_look(p, sig, at, &info);
 		if (at++ == 0)
-			siginfo_make(&info, sig, SI_TKILL);
+			siginfo_make(&info, sig, SI_USER);
 		info.si_errno = SIG_MARK;
 		arch_syscall4(SYS_rt_tgsigqueueinfo, getpid(), os_gettid(), sig, (long)&info);
 	}
@@ -113,21 +80,20 @@ static void feed_all(const void *owner, int sig, uint32_t n)
 
 void signals_feed(struct thread *t)
 {
-	uint64_t set = (ld_sc(&t->signals) | signals_held()) & gmask(), there = 0;
+	const struct pending *from[] = { &t->signals, &t->lent, signals_holds() };
+	uint64_t set = (signals_of(t) | signals_held()) & gmask(), there = 0;
 
 	if (likely(set == 0))
 		return;
 	arch_syscall3(SYS_rt_sigpending, (long)&there, SIGSET_BYTES, 0);
 	for (int sig = 1; sig < SIGNALS; sig++) {
 		uint64_t bit = signal_bit(sig);
-		bool queued = sig >= FIRST_QUEUED;
-		if (!(set & bit) || (!queued && (there & bit)))
+		/* One of those that are not queued: the kernel keeps the first. */
+		if (!(set & bit) || (sig < FIRST_QUEUED && (there & bit)))
 			continue;
 		or_sc(&t->fed, bit);
-		if (ld_sc(&t->signals) & bit)
-			feed_all(t, sig, queued ? ld_sc(&t->queued[sig - FIRST_QUEUED]) : 1);
-		if ((signals_held() & bit) && (queued || !(ld_sc(&t->signals) & bit)))
-			feed_all(signals_held_by, sig, queued ? signals_nheld(sig) : 1);
+		for (unsigned i = 0; i < sizeof(from) / sizeof(*from); i++)
+			feed_all(from[i], sig);
 	}
 }
 
@@ -167,7 +133,7 @@ void signal_thread(struct thread *t, int sig, const siginfo_t *info)
 
 	if (!(blocked & signal_bit(sig)) && !signal_has_handler(sig) && signal_ignored(sig))
 		return;
-	add_pending(t, sig, info);
+	pending_add(&t->signals, sig, info);
 	/* As it would be delivered before the call returns. */
 	if (t == thread_self() && !(blocked & signal_bit(sig)))
 		signals_run();
@@ -183,7 +149,7 @@ void signal_left(struct g *gp, int sig)
 	if (!t)
 		return;
 	siginfo_make(&info, sig, SI_USER);
-	add_pending(t, sig, &info);
+	pending_add(&t->signals, sig, &info);
 	/* As a rule it does not. */
 	if (!(gmask_of(gp) & signal_bit(sig)))
 		core_sigmark(gp);
@@ -194,25 +160,30 @@ bool call_failed(void)
 	return errno == EPIPE || errno == EFBIG;
 }
 
-bool signal_lend(struct thread *t, int sig, const siginfo_t *info)
+/* What was lent to t, which has ended, goes to others. */
+static void give_back(struct thread *t)
 {
-	uint64_t bit = signal_bit(sig);
+	siginfo_t info;
 
-	or_sc(&t->lent, bit);
-	add_pending(t, sig, info);
+	for (int sig = 1; sig < SIGNALS && ld_sc(&t->lent.set) != 0; sig++)
+		while (pending_claim(&t->lent, sig, &info))
+			signal_put_off(sig, &info);
+}
+
+void signal_lend(struct thread *t, int sig, const siginfo_t *info)
+{
+	pending_add(&t->lent, sig, info);
 	/* Who sent it may be heard of before we push. */
 	core_sigmark(t->gp);
-	/* It ended meanwhile, and may not have seen it: see signals_end. */
-	if (likely(!(ld_sc(&t->life) & FINISHED)) || !(and_sc(&t->lent, ~bit) & bit))
-		return true;
-	siginfo_drop(t, sig);
-	return false;
+	/* It ended meanwhile, and may not have seen it. */
+	if (unlikely(ld_sc(&t->life) & FINISHED))
+		give_back(t);
 }
 
 void signals_here(void)
 {
 	struct thread *t = thread_self();
-	uint64_t due = ld_acq(&t->signals) & ~gmask();
+	uint64_t due = signals_of(t) & ~gmask();
 
 	for (int sig = 1; sig < SIGNALS && due; sig++) {
 		siginfo_t info;
@@ -238,7 +209,7 @@ bool signals_unblocked(void)
 {
 	struct thread *t = thread_self();
 	/* A fence: the mask is written, then this is read; who sends does the reverse. */
-	uint64_t mine = or_sc(&t->signals, 0);
+	uint64_t mine = or_sc(&t->signals.set, 0) | or_sc(&t->lent.set, 0);
 	uint64_t free = ~gmask(), held;
 
 	signals_settle();
@@ -249,7 +220,7 @@ bool signals_unblocked(void)
 			signal_lend(t, sig, &info);
 	}
 	signals_settle();
-	return ((mine | ld_sc(&t->signals)) & free) != 0;
+	return ((mine | signals_of(t)) & free) != 0;
 }
 
 /* The kernel's word is in the order of its calls: it looks again at what it may deliver here when
@@ -276,14 +247,14 @@ uint64_t signals_last(struct thread *t)
 	uint64_t mask = gmask(), only = gmask_of(thread_first()->gp) & ~mask;
 	uint64_t all = ~(uint64_t)0, set = 0;
 
-	if (ld_sc(&t->signals) & ~mask)
+	if (signals_of(t) & ~mask)
 		signals_run();
 	if (t->main || only == 0)
 		return mask;
 	for (;;) {
 		gsigprocmask(SIG_SETMASK, &all, NULL);
 		arch_syscall3(SYS_rt_sigpending, (long)&set, SIGSET_BYTES, 0);
-		if (((set & only) | (ld_sc(&t->signals) & ~mask)) == 0)
+		if (((set & only) | (signals_of(t) & ~mask)) == 0)
 			return mask;
 		gsigprocmask(SIG_SETMASK, &mask, NULL);
 		signals_run();
@@ -312,23 +283,8 @@ void signals_hear(struct thread *t, uint64_t mask)
 
 void signals_end(struct thread *t)
 {
-	uint64_t lent;
-
-	lent = ld_sc(&t->lent) ? xchg_acq(&t->lent, 0) : 0;
-	for (int sig = 1; sig < SIGNALS && lent; sig++) {
-		uint32_t n = 1;
-		if (!(lent & signal_bit(sig)))
-			continue;
-		if (sig >= FIRST_QUEUED)
-			n = xchg_acq(&t->queued[sig - FIRST_QUEUED], 0);
-		while (n-- > 0) {
-			siginfo_t info;
-			if (!siginfo_take(t, sig, &info))
-				siginfo_make(&info, sig, SI_USER);
-			signal_put_off(sig, &info);
-		}
-	}
-	siginfo_drop(t, 0);
+	give_back(t);
+	pending_drop(&t->signals);
 }
 
 /* The kernel's word for it, "SigPnd:\t" and 16 digits: there is no call that tells what is
@@ -369,7 +325,7 @@ void signals_adopt(struct thread *t)
 		/* The thread's own comes before the process's. */
 		while ((set & one) && arch_syscall4(SYS_rt_sigtimedwait, (long)&one, (long)&info,
 						    (long)&now, SIGSET_BYTES) == sig) {
-			add_pending(t, sig, &info);
+			pending_add(&t->signals, sig, &info);
 			if (sig < FIRST_QUEUED)
 				break;
 		}

@@ -16,14 +16,16 @@
 /* One of each number, as pending signals are. */
 static struct {
 	ATOMIC(uint64_t) set;
-	ATOMIC(uint64_t) held;
-	ATOMIC(uint32_t) nheld[SIGNALS]; /* of those from FIRST_QUEUED on */
+	struct pending held;
 	/* Those of the kernel's or out of held that are on their way to a thread or into held. */
 	ATOMIC(uint32_t) moving;
 	ATOMIC(uint32_t) wake; /* futex word of signals_thread */
 } off;
 
-const void *const signals_held_by = &off;
+const struct pending *signals_holds(void)
+{
+	return &off.held;
+}
 
 /* Of the signals with a handler those that some thread did not block, once: one that all block
  * meanwhile is held here instead of in the kernel. */
@@ -96,13 +98,8 @@ void signal_discard(int sig)
 		continue;
 	for (struct g *gp = geach(NULL); gp; gp = geach(gp)) {
 		struct thread *t = ghost_of(gp);
-		if (!t || !(ld_sc(&t->signals) & signal_bit(sig)))
+		while (t && signal_claim(t, sig, &info))
 			continue;
-		and_sc(&t->signals, ~signal_bit(sig));
-		and_sc(&t->lent, ~signal_bit(sig));
-		if (sig >= FIRST_QUEUED)
-			st_sc(&t->queued[sig - FIRST_QUEUED], 0);
-		siginfo_drop(t, sig);
 	}
 }
 
@@ -110,58 +107,20 @@ void signals_forked(void)
 {
 	handlers_forked(xchg_acq(&with_handler, 0));
 	st_rlx(&unblocked, 0);
-	st_rlx(&off.held, 0);
+	pending_forked(&off.held);
 	st_rlx(&off.moving, 0);
-	for (int sig = 0; sig < SIGNALS; sig++)
-		st_rlx(&off.nheld[sig], 0);
 	st_rlx(&off.set, 0);
 	siginfo_forked();
 }
 
 uint64_t signals_held(void)
 {
-	return ld_sc(&off.held);
-}
-
-uint32_t signals_nheld(int sig)
-{
-	return ld_sc(&off.nheld[sig]);
-}
-
-static bool unhold(int sig)
-{
-	uint64_t bit = signal_bit(sig);
-	uint32_t n;
-
-	if (sig < FIRST_QUEUED)
-		return (and_sc(&off.held, ~bit) & bit) != 0;
-	do {
-		n = ld_sc(&off.nheld[sig]);
-	} while (n != 0 && !cas_acqrel(&off.nheld[sig], n, n - 1));
-	if (n <= 1) {
-		and_sc(&off.held, ~bit);
-		if (ld_sc(&off.nheld[sig]) != 0)
-			or_sc(&off.held, bit);
-	}
-	return n != 0;
+	return ld_sc(&off.held.set);
 }
 
 bool signal_unhold(int sig, siginfo_t *info)
 {
-	if (!unhold(sig))
-		return false;
-	if (!siginfo_take(signals_held_by, sig, info))
-		siginfo_make(info, sig, SI_USER);
-	return true;
-}
-
-static void hold(int sig, const siginfo_t *info)
-{
-	uint64_t order = siginfo_put(signals_held_by, sig, info);
-
-	add_sc(&off.nheld[sig], 1);
-	if ((or_sc(&off.held, signal_bit(sig)) & signal_bit(sig)) && sig < FIRST_QUEUED)
-		siginfo_undo(signals_held_by, sig, order);
+	return pending_claim(&off.held, sig, info);
 }
 
 void signals_moving(int n)
@@ -212,7 +171,10 @@ bool signal_first(int sig, const siginfo_t *info)
 {
 	struct thread *first = thread_first();
 
-	return thread_self() != first && may_take(first, sig) && signal_lend(first, sig, info);
+	if (thread_self() == first || !may_take(first, sig))
+		return false;
+	signal_lend(first, sig, info);
+	return true;
 }
 
 void signals_push_soon(int sig)
@@ -229,12 +191,12 @@ void signal_put_off(int sig, const siginfo_t *info)
 	struct thread *t = wired ? ghost_of(wired) : NULL;
 
 	/* It may have been meant for the one whose kernel thread this is. */
-	if (!may_take(t, sig) || !signal_lend(t, sig, info))
-		do
-			t = find_thread(sig);
-		while (t && !signal_lend(t, sig, info));
-	if (!t)
-		hold(sig, info);
+	if (!may_take(t, sig))
+		t = find_thread(sig);
+	if (t)
+		signal_lend(t, sig, info);
+	else
+		pending_add(&off.held, sig, info);
 	signals_push_soon(sig);
 }
 
@@ -248,10 +210,10 @@ void signals_pass_on(struct thread *t, uint64_t set)
 	siginfo_t info;
 
 	for (int sig = 1; sig < SIGNALS && set; sig++) {
-		uint32_t n = sig < FIRST_QUEUED ? 1 : ld_sc(&t->queued[sig - FIRST_QUEUED]);
+		uint32_t n = pending_count(&t->lent, sig);
 		if (!(set & signal_bit(sig)) || !blocks(t, sig))
 			continue;
-		while (n-- > 0 && signal_claim(t, sig, &info))
+		while (n-- > 0 && pending_claim(&t->lent, sig, &info))
 			signal_put_off(sig, &info);
 	}
 }
@@ -273,8 +235,8 @@ static void move_to(struct thread *t, int sig)
 
 	entersyscall();
 	signals_moving(1);
-	if (signal_unhold(sig, &info) && !signal_lend(t, sig, &info))
-		hold(sig, &info);
+	if (signal_unhold(sig, &info))
+		signal_lend(t, sig, &info);
 	signals_moving(-1);
 	exitsyscall();
 }
@@ -287,6 +249,15 @@ static void pass_on(struct thread *t, int sig)
 	signals_pass_on(t, signal_bit(sig));
 	signals_moving(-1);
 	exitsyscall();
+}
+
+void signal_push_lent(struct thread *t, int sig)
+{
+	/* It blocks it since: then it looks for itself, or we see it here. */
+	if (blocks(t, sig))
+		pass_on(t, sig);
+	else
+		signal_push(t, sig);
 }
 
 static void push_all(int sig)
@@ -303,12 +274,8 @@ static void push_all(int sig)
 		signal_return(sig, &info);
 	for (struct g *gp = geach(NULL); gp; gp = geach(gp)) {
 		t = ghost_of(gp);
-		if (!t || !(ld_sc(&t->lent) & bit))
-			continue;
-		if (blocks(t, sig))
-			pass_on(t, sig);
-		else
-			signal_push(t, sig);
+		if (t && (ld_sc(&t->lent.set) & bit))
+			signal_push_lent(t, sig);
 	}
 }
 

@@ -120,9 +120,8 @@ void thread_forked(void)
 		alternate.ss_flags = SS_DISABLE;
 	real_table.sigaltstack(&alternate, NULL);
 	/* What was pending was the parent's. */
-	st_rlx(&first->signals, 0);
-	st_rlx(&first->lent, 0);
-	memset((void *)first->queued, 0, sizeof(first->queued));
+	pending_forked(&first->signals);
+	pending_forked(&first->lent);
 	st_rlx(&first->fed, 0);
 	st_rlx(&first->feeders, 0);
 	st_rlx(&nalive, 1);
@@ -419,10 +418,8 @@ static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 	st_rlx(&t->awaits, 0);
 	st_rlx(&t->fed, 0);
 	gpursued(t->gp);
-	if (unlikely(ld_rlx(&t->signals) != 0)) {
-		st_rlx(&t->signals, 0);
-		memset((void *)t->queued, 0, sizeof(t->queued));
-	}
+	if (unlikely(ld_rlx(&t->signals.set) != 0))
+		pending_drop(&t->signals);
 	t->altstack.ss_sp = NULL;
 	st_rlx(&t->life, req.detached ? DETACHED : 0);
 	add_rlx(&nalive, 1);

@@ -56,6 +56,12 @@ enum wish {
 
 enum { NAME_LEN = 16, ROBUST_HEAD_BYTES = 24, QUEUED_SIGNALS = 31 };
 
+/* Pending signals (siginfo.c). */
+struct pending {
+	ATOMIC(uint64_t) set;
+	ATOMIC(uint32_t) queued[QUEUED_SIGNALS]; /* of real-time signals, how many */
+};
+
 struct thread {
 	struct g *gp;
 	ATOMIC(uint32_t) life; /* enum life; a futex word for those who join */
@@ -105,9 +111,8 @@ struct thread {
 	uint8_t yields;
 	uint64_t unlike; /* kinds of announced calls (io.h) whose last was not like most */
 	stack_t altstack; /* as the program set it */
-	ATOMIC(uint64_t) signals; /* pending for it alone */
-	ATOMIC(uint32_t) queued[QUEUED_SIGNALS]; /* of real-time signals, how many */
-	ATOMIC(uint64_t) lent; /* of these, sent to the process and given to it */
+	struct pending signals; /* pending for it alone */
+	struct pending lent; /* and those that were sent to the process and given to it */
 	ATOMIC(uint64_t) awaits; /* what it waits for in sigwait and the like */
 	ATOMIC(uint64_t) fed; /* of these, which nudges were sent to its kernel thread */
 	ATOMIC(uint32_t) feeders; /* who is about to send one */

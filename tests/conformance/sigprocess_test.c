@@ -265,3 +265,140 @@ TEST(kill_says_that_it_was_kill)
 	join(&t, 1);
 	EXPECT_EQ(wrong, 0);
 }
+
+/* ---- to a thread, or to its process ---- */
+
+enum { ROUNDS = 2000, TO_THREAD = 1, TO_PROCESS = 2 };
+
+static _Atomic int to_thread, to_process, round_of, done;
+
+static void tells_whose(int sig, siginfo_t *info, void *context)
+{
+	(void)sig;
+	(void)context;
+	if (info->si_value.sival_int == TO_PROCESS) {
+		to_process++;
+		return;
+	}
+	to_thread++;
+	if (info->si_value.sival_int != TO_THREAD || !pthread_equal(pthread_self(), first))
+		wrong++;
+}
+
+static void *queues_both(void *arg)
+{
+	union sigval thread = { .sival_int = TO_THREAD }, process = { .sival_int = TO_PROCESS };
+
+	for (int i = 0; i < ROUNDS; i++) {
+		EXPECT_EQ(pthread_sigqueue(first, SIGRTMIN + 1, thread), 0);
+		EXPECT_EQ(sigqueue(getpid(), SIGRTMIN + 1, process), 0);
+		if (i % 16 == 0)
+			usleep(100);
+	}
+	stop = true;
+	return arg;
+}
+
+static void passes(int turns)
+{
+	for (volatile int i = 0; i < turns; i++)
+		continue;
+}
+
+/* Of the same number: when the first comes to block it only the process's go to others. */
+TEST(what_is_queued_for_a_thread_stays_with_it)
+{
+	struct sigaction act = { .sa_sigaction = tells_whose, .sa_flags = SA_SIGINFO };
+	pthread_t t[2];
+	long since;
+
+	EXPECT_EQ(sigaction(SIGRTMIN + 1, &act, NULL), 0);
+	first = pthread_self();
+	start(t, 1, queues_both, NULL);
+	start(t + 1, 1, naps, NULL);
+	for (int i = 0; !stop; i++) {
+		mask(SIG_BLOCK, SIGRTMIN + 1);
+		passes(i * 7 % 3000);
+		mask(SIG_UNBLOCK, SIGRTMIN + 1);
+		passes(i * 11 % 3000);
+	}
+	join(t, 2);
+	since = now_ms();
+	while (to_thread + to_process < 2 * ROUNDS && now_ms() - since < PATIENCE_MS)
+		usleep(1000);
+	EXPECT_EQ(to_thread, ROUNDS);
+	EXPECT_EQ(to_process, ROUNDS);
+	EXPECT_EQ(wrong, 0);
+}
+
+static void *kills_each_round(void *arg)
+{
+	for (int i = 1; i <= ROUNDS; i++) {
+		while (round_of < i)
+			sched_yield();
+		passes(i * 7 % 200);
+		EXPECT_EQ(kill(getpid(), SIGUSR1), 0);
+	}
+	return arg;
+}
+
+/* The sender does not block it, so whatever the first does, nobody waits for it. */
+TEST(a_signal_is_taken_though_the_first_thread_blocks_it_as_it_is_sent)
+{
+	pthread_t t;
+
+	handle(SIGUSR1, counts);
+	first = pthread_self();
+	start(&t, 1, kills_each_round, NULL);
+	for (int i = 1; i <= ROUNDS; i++) {
+		long since = now_ms();
+		round_of = i;
+		passes(i * 11 % 400);
+		mask(SIG_BLOCK, SIGUSR1);
+		while (by_first + by_others < i && now_ms() - since < PATIENCE_MS)
+			usleep(50);
+		EXPECT_EQ(by_first + by_others, i);
+		mask(SIG_UNBLOCK, SIGUSR1);
+	}
+	join(&t, 1);
+}
+
+static void keeps(int sig, siginfo_t *info, void *context)
+{
+	(void)sig;
+	(void)context;
+	last = info->si_value.sival_int;
+}
+
+static void *sends_many(void *arg)
+{
+	for (int i = 1; i <= ROUNDS; i++) {
+		while (round_of < i)
+			sched_yield();
+		for (int k = 0; k < 20; k++) {
+			EXPECT_EQ(pthread_sigqueue(first, SIGUSR1, (union sigval){ 0 }), 0);
+			passes((i + k) * 7 % 100);
+		}
+		done++;
+	}
+	return arg;
+}
+
+/* Many come at once, of which one is pending and the others are none; nothing stays of these. */
+TEST(signals_that_were_merged_leave_no_value_behind)
+{
+	struct sigaction act = { .sa_sigaction = keeps, .sa_flags = SA_SIGINFO | SA_NODEFER };
+	pthread_t t[3];
+
+	EXPECT_EQ(sigaction(SIGUSR1, &act, NULL), 0);
+	first = pthread_self();
+	start(t, 3, sends_many, NULL);
+	for (int i = 1; i <= ROUNDS; i++) {
+		round_of = i;
+		while (done < 3 * i)
+			sched_yield();
+		EXPECT_EQ(pthread_sigqueue(first, SIGUSR1, (union sigval){ .sival_int = i }), 0);
+		EXPECT_EQ(last, i);
+	}
+	join(t, 3);
+}
