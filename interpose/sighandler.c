@@ -177,8 +177,8 @@ static bool refused(int sig, const siginfo_t *info)
 }
 
 /* Was it sent to the process, and not to the kernel thread that it found? The clocks of cpu time
- * and timers are for who runs; SIGPIPE and SIGXFSZ come as if by this process's own kill, which
- * passes by us (sigcalls.c); of a child it is the thread that made it which is told. */
+ * and timers are for who runs; SIGPIPE and SIGXFSZ come as if by this process's own kill; of a
+ * child it is the thread that made it which is told. */
 static bool for_process(int sig, const siginfo_t *info)
 {
 	const uint64_t of_thread = signal_bit(SIGSEGV) | signal_bit(SIGBUS) | signal_bit(SIGILL) |
@@ -190,7 +190,7 @@ static bool for_process(int sig, const siginfo_t *info)
 		return false;
 	switch (info->si_code) {
 	case SI_USER:
-		return info->si_pid != home;
+		return info->si_pid != home || !(SIGS_OF_CALLS & signal_bit(sig));
 	case SI_QUEUE:
 	case SI_MESGQ:
 	case SI_ASYNCIO:

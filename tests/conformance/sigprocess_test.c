@@ -402,3 +402,30 @@ TEST(signals_that_were_merged_leave_no_value_behind)
 	}
 	join(t, 3);
 }
+
+static void *kills_its_group(void *arg)
+{
+	for (int i = 1; i <= SIGNALS; i++) {
+		usleep(1000);
+		EXPECT_EQ(kill(0, SIGUSR1), 0);
+		while (by_first + by_others < i)
+			usleep(100);
+	}
+	stop = true;
+	return arg;
+}
+
+TEST(a_signal_to_the_group_interrupts_the_first_thread)
+{
+	pthread_t t[3], sender;
+
+	EXPECT_EQ(setpgid(0, 0), 0);
+	handle(SIGUSR1, counts);
+	among_others(t);
+	start(&sender, 1, kills_its_group, NULL);
+	while (!stop)
+		usleep(1000);
+	join(&sender, 1);
+	EXPECT(by_others <= FEW);
+	end(t);
+}
