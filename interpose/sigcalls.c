@@ -325,7 +325,7 @@ EXPORT int sigtimedwait(const sigset_t *set, siginfo_t *info, const struct times
 {
 	struct thread *t = served() ? thread_self() : NULL;
 	siginfo_t mine;
-	uint64_t want;
+	uint64_t want, lent;
 	long r;
 
 	if (!t)
@@ -346,6 +346,10 @@ EXPORT int sigtimedwait(const sigset_t *set, siginfo_t *info, const struct times
 		int late = take_pending(t, want, &mine);
 		r = late > 0 ? late : r;
 	}
+	/* And what came besides is not for who waits no more. */
+	lent = ld_sc(&t->lent.set) & gmask();
+	if (unlikely(lent != 0))
+		signals_pass_on(t, lent);
 	cancel_unblocks(t);
 	if (r > 0 && info && user_store(info, &mine, sizeof(mine)) != 0)
 		r = -EFAULT;

@@ -429,3 +429,41 @@ TEST(a_signal_to_the_group_interrupts_the_first_thread)
 	EXPECT(by_others <= FEW);
 	end(t);
 }
+
+static void *sends_two_and_takes_one(void *arg)
+{
+	struct timespec patience = { .tv_sec = 2 };
+	sigset_t set;
+
+	usleep(2000);
+	EXPECT_EQ(kill(getpid(), SIGUSR1), 0);
+	EXPECT_EQ(kill(getpid(), SIGUSR2), 0);
+	while (!stop)
+		usleep(100);
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR2);
+	EXPECT_EQ(sigtimedwait(&set, NULL, &patience), SIGUSR2);
+	return arg;
+}
+
+TEST(who_waits_for_two_signals_and_takes_one_leaves_the_other)
+{
+	sigset_t set;
+	pthread_t t;
+
+	handle(SIGUSR1, counts);
+	handle(SIGUSR2, counts);
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	sigaddset(&set, SIGUSR2);
+	for (int i = 0; i < SIGNALS; i++) {
+		stop = false;
+		EXPECT_EQ(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
+		start(&t, 1, sends_two_and_takes_one, NULL);
+		EXPECT_EQ(sigwaitinfo(&set, NULL), SIGUSR1);
+		stop = true;
+		join(&t, 1);
+		EXPECT_EQ(pthread_sigmask(SIG_UNBLOCK, &set, NULL), 0);
+	}
+	EXPECT_EQ(by_first + by_others, 0);
+}
