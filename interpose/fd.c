@@ -372,6 +372,22 @@ EXPORT void closefrom(int lo)
 		for_range(from, FD_MAX, fd_closed);
 }
 
+/* Again, if what interrupted it is another thread's. */
+static long lock_call(struct thread *t, int fd, int cmd, long arg)
+{
+	uint32_t handled = t ? ld_rlx(&t->handled) : 0;
+	long r;
+
+	if (!t)
+		return arch_syscall3(SYS_fcntl, fd, cmd, arg);
+	cancel_blocks(t);
+	do
+		r = arch_syscall3(SYS_fcntl, fd, cmd, arg);
+	while (r == -EINTR && ld_rlx(&t->handled) == handled);
+	cancel_unblocks(t);
+	return r;
+}
+
 /* Every command takes one word at most. */
 static int control(int fd, int cmd, long arg)
 {
@@ -383,11 +399,7 @@ static int control(int fd, int cmd, long arg)
 	switch (cmd) {
 	case F_SETLKW:
 	case F_OFD_SETLKW:
-		if (t)
-			cancel_blocks(t);
-		r = arch_syscall3(SYS_fcntl, fd, cmd, arg);
-		if (t)
-			cancel_unblocks(t);
+		r = lock_call(t, fd, cmd, arg);
 		break;
 	case F_SETFL:
 		r = arch_syscall3(SYS_fcntl, fd, cmd, arg);

@@ -9,8 +9,8 @@
 #include "signals.h"
 #include "wire.h"
 
-/* The roads of PLAIN rows. */
-enum { HANDS = 0, ENDS = 1, SPAWNS = 2, REAPS = 4, LASTS = 8 };
+/* The roads of PLAIN rows. AGAIN: it may be made again after an interruption. */
+enum { HANDS = 0, ENDS = 1, SPAWNS = 2, REAPS = 4, LASTS = 8, AGAIN = 16 };
 
 /* By which their kinds are told. */
 enum plain {
@@ -28,11 +28,15 @@ struct call {
 	struct thread *t;
 	uint64_t kind;
 	bool lent;
+	int error; /* errno before */
+	uint32_t handled; /* as t's */
 };
 
 static inline struct call announce(enum plain name, int road)
 {
-	struct call a = { io_self(), 1ULL << (KINDS_FD + name % KINDS_NAME), false };
+	struct call a = { .t = io_self(),
+			  .kind = 1ULL << (KINDS_FD + name % KINDS_NAME),
+			  .error = errno };
 
 	if (road & SPAWNS) {
 		state_settle();
@@ -40,12 +44,23 @@ static inline struct call announce(enum plain name, int road)
 	}
 	if (!a.t)
 		return a;
+	a.handled = ld_rlx(&a.t->handled);
 	a.lent = io_lends(a.t, a.kind, road & LASTS);
 	if (road & ENDS)
 		cancel_blocks(a.t);
 	else
 		entersyscall();
 	return a;
+}
+
+/* It was interrupted by a signal that another thread is to handle, which natively would not have
+ * come here. */
+static bool again(struct call a)
+{
+	if (!a.t || errno != EINTR || ld_rlx(&a.t->handled) != a.handled)
+		return false;
+	errno = a.error;
+	return true;
 }
 
 static inline void announced(struct call a, int road)
@@ -66,7 +81,10 @@ static inline void announced(struct call a, int road)
 	EXPORT type name params                                                                    \
 	{                                                                                          \
 		struct call a = announce(PLAIN_##name, road);                                      \
-		type r = real_table.name args;                                                     \
+		type r;                                                                            \
+		do                                                                                 \
+			r = real_table.name args;                                                  \
+		while (((road)&AGAIN) && r == (type)-1 && unlikely(again(a)));                     \
 		announced(a, road);                                                                \
 		return r;                                                                          \
 	}
@@ -98,10 +116,13 @@ EXPORT void vsyslog(int priority, const char *format, va_list args)
 
 static int opened(struct thread *t, int dir, const char *path, int flags, int mode)
 {
+	uint32_t handled = ld_rlx(&t->handled);
 	long r;
 
 	cancel_blocks(t);
-	r = arch_syscall4(SYS_openat, dir, (long)path, flags, mode);
+	do
+		r = arch_syscall4(SYS_openat, dir, (long)path, flags, mode);
+	while (r == -EINTR && ld_rlx(&t->handled) == handled);
 	cancel_unblocks(t);
 	if (r >= 0)
 		fd_renewed((int)r);

@@ -5,7 +5,6 @@
 #include <link.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 enum { OBJECTS = 256, HIDDEN = 0x8000, WORD_BITS = 64 };
 
@@ -23,11 +22,20 @@ static struct object {
 static int nobjects;
 static int found, libc; /* where the last search ended, and where one for libc does */
 
+/* As strcmp, which may be that of a sanitizer's runtime, and it is searched for names before that
+ * has begun. */
+static bool is(const char *a, const char *b)
+{
+	while (*a && *a == *b)
+		a++, b++;
+	return *a == *b;
+}
+
 static bool describe(struct object *o, const struct link_map *map)
 {
 	const uint32_t *hash = NULL;
 
-	memset(o, 0, sizeof(*o));
+	*o = (struct object){ .file = NULL };
 	o->base = map->l_addr;
 	o->file = map->l_name;
 	for (const ElfW(Dyn) *d = map->l_ld; d->d_tag != DT_NULL; d++) {
@@ -67,7 +75,7 @@ static bool wants(const struct object *o, const char *name)
 {
 	for (uint32_t i = 1; i < o->first; i++)
 		if (o->symbols[i].st_shndx == SHN_UNDEF &&
-		    strcmp(o->names + o->symbols[i].st_name, name) == 0)
+		    is(o->names + o->symbols[i].st_name, name))
 			return true;
 	return false;
 }
@@ -116,8 +124,7 @@ static const ElfW(Sym) * find(const struct object *o, const char *name, uint32_t
 		uint32_t entry = o->chains[i - o->first];
 		const ElfW(Sym) *s = &o->symbols[i];
 		if ((entry | 1) == (h | 1) && s->st_shndx != SHN_UNDEF &&
-		    (!o->versions || !(o->versions[i] & HIDDEN)) &&
-		    strcmp(o->names + s->st_name, name) == 0)
+		    (!o->versions || !(o->versions[i] & HIDDEN)) && is(o->names + s->st_name, name))
 			return s;
 		if (entry & 1)
 			return NULL;

@@ -18,6 +18,7 @@ enum {
 	SPAWNS = 0,
 	REAPS = 0,
 	LASTS = 0,
+	AGAIN = 0,
 	NEVER = 0
 };
 

@@ -8,9 +8,10 @@ cd "$(dirname "$0")/.." || exit 1
 export LC_ALL=C
 def=interpose/calls.def
 
-# "name road" of each call. A second name is left out: it goes the way of the first.
+# "name road" of each call. A second name is left out: it goes the way of the first. That it may be
+# made again is its own business.
 rows() {
-	sed -nE 's/^(CALL|PLAIN)\(.*[,*] *([A-Za-z_0-9]+), \(.*, ([A-Z| ]+)\)$/\2 \3/p' $def
+	sed -nE 's/^(CALL|PLAIN)\(.*[,*] *([A-Za-z_0-9]+), \(.*, ([A-Z| ]+)\)$/\2 \3/p' $def | sed 's/ | AGAIN//'
 }
 
 table() {

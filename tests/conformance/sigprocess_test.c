@@ -2,6 +2,7 @@
  * interrupted; and each brings what was sent with it. The same holds natively. */
 #include "event.h"
 
+#include <sys/file.h>
 #include <sys/time.h>
 
 /* FEW: the kernel looks elsewhere while the first has one that it has yet to handle. */
@@ -145,6 +146,56 @@ TEST(who_blocks_a_signal_of_the_process_leaves_it_to_others)
 		mask(SIG_UNBLOCK, SIGUSR1);
 	}
 	end(t);
+}
+
+/* ---- who has nothing to do with them ---- */
+
+static pid_t lasting;
+
+static void *waits_for_it(void *arg)
+{
+	int status;
+
+	EXPECT_EQ(waitpid(lasting, &status, 0), lasting);
+	EXPECT_EQ(status, 0);
+	return arg;
+}
+
+static int locked_file;
+
+static void *waits_for_the_lock(void *arg)
+{
+	int fd = open("/proc/self/fd/9", O_RDWR);
+
+	(void)arg;
+	EXPECT(fd >= 0);
+	EXPECT_EQ(flock(fd, LOCK_EX), 0);
+	return NULL;
+}
+
+TEST(a_call_of_another_thread_is_not_interrupted)
+{
+	pthread_t t[3], waiters[2], sender;
+
+	locked_file = memfd_create("lock", 0);
+	EXPECT_EQ(dup2(locked_file, 9), 9);
+	EXPECT_EQ(flock(9, LOCK_EX), 0);
+	lasting = fork();
+	if (lasting == 0) {
+		usleep(500000);
+		_exit(0);
+	}
+	handle(SIGUSR1, counts);
+	among_others(t);
+	start(&waiters[0], 1, waits_for_it, NULL);
+	start(&waiters[1], 1, waits_for_the_lock, NULL);
+	start(&sender, 1, goes_on_killing, NULL);
+	join(waiters, 1);
+	EXPECT(by_first > 0);
+	EXPECT_EQ(flock(9, LOCK_UN), 0);
+	join(waiters + 1, 1);
+	end(t);
+	join(&sender, 1);
 }
 
 /* ---- what comes with them ---- */

@@ -129,14 +129,18 @@ TEST(a_p_is_lent_though_nobody_waits_and_a_call_that_comes_back_at_once_did_not_
 
 static ATOMIC(bool) computed;
 
-/* Not one that waits in a loop, whose slices are short. */
 static void has_the_p(void *arg)
 {
 	volatile uint64_t n = 0;
 
 	(void)arg;
-	for (uint64_t i = 0; i % 4096 != 0 || !ld_rlx(&computed); i++)
-		n = n * 5 + i;
+	while (!ld_rlx(&computed)) {
+		uint64_t until = nanotime() + 6 * MS;
+		/* Not one that waits in a loop, whose slices are short. */
+		for (uint64_t i = 0; i % 4096 != 0 || nanotime() < until; i++)
+			n = n * 5 + i;
+		gosched();
+	}
 	group_done(&grp);
 }
 
