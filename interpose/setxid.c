@@ -100,6 +100,23 @@ static bool tell_all(long dir)
 	return more;
 }
 
+/* What setuid and kin do depends on what they find, and a kernel thread that one which was told
+ * makes meanwhile has it already, and is told all the same. So the others are told what has come of
+ * it here: whoever was as this one was may become so, and whoever is stays so. */
+static void tell_outcome(void)
+{
+	bool user = call.nr == SYS_setuid || call.nr == SYS_setreuid || call.nr == SYS_setresuid;
+	uint32_t ids[3];
+
+	if (call.nr == SYS_setgroups)
+		return;
+	arch_syscall3(user ? SYS_getresuid : SYS_getresgid, (long)&ids[0], (long)&ids[1],
+		      (long)&ids[2]);
+	call.nr = user ? SYS_setresuid : SYS_setresgid;
+	for (int i = 0; i < 3; i++)
+		call.a[i] = (long)ids[i];
+}
+
 static long everywhere_announced(long dir)
 {
 	uint64_t mask;
@@ -107,12 +124,14 @@ static long everywhere_announced(long dir)
 
 	if (dir < 0)
 		return dir;
-	/* Here first: what is refused changes nothing. Once on each kernel thread, and no more:
-	 * what setuid does depends on what it finds. So no handler may carry us to another. */
+	/* Here first: what is refused changes nothing. No handler may carry us to another kernel
+	 * thread meanwhile. */
 	mask = os_sigmask(~(uint64_t)0);
 	r = arch_syscall3(call.nr, call.a[0], call.a[1], call.a[2]);
-	if (r == 0)
+	if (r == 0) {
 		st_rlx(&call.word[os_gettid()], call.number * STATES + SAME);
+		tell_outcome();
+	}
 	os_sigmask(mask);
 	while (r == 0 && tell_all(dir))
 		continue;

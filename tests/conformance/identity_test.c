@@ -119,14 +119,19 @@ TEST(setuid_to_the_saved_one_changes_no_other)
 
 	if (geteuid() != 0)
 		return;
-	start(t, 8, is_half_back, NULL);
-	await(&entered, 8);
-	EXPECT_EQ(setresuid(1000, 1000, 0), 0);
-	EXPECT_EQ(setuid(0), 0);
-	tick(&changed);
-	is_half_back(NULL);
-	join(t, 8);
-	run(8, is_half_back, NULL);
+	/* While kernel threads come and go, perhaps. */
+	for (int i = 0; i < 20; i++) {
+		entered.n = changed.n = 0;
+		start(t, 8, is_half_back, NULL);
+		await(&entered, 8);
+		EXPECT_EQ(setresuid(1000, 1000, 0), 0);
+		EXPECT_EQ(setuid(0), 0);
+		tick(&changed);
+		is_half_back(NULL);
+		join(t, 8);
+		run(8, is_half_back, NULL);
+		EXPECT_EQ(setresuid(0, 0, 0), 0);
+	}
 }
 
 TEST(credentials_are_the_process_s)
