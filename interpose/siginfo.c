@@ -40,6 +40,8 @@ static void rise(uint32_t n)
 
 static void release(int32_t i)
 {
+	/* Release: pairs with the acquire in put: what was read is read before it is written anew.
+	 */
 	st_rel(&owners[i], FREE);
 	add_sc(&used, (uint32_t)-1);
 }
@@ -59,6 +61,7 @@ static uint64_t put(uint64_t owner, const siginfo_t *info)
 	order = add_sc(&orders, 1) + 1;
 	st_rlx(&slots[i].order, order);
 	slots[i].info = *info;
+	/* Release: pairs with the acquires of oldest, take and undo. */
 	st_rel(&owners[i], owner);
 	add_sc(&published, 1);
 	return order;

@@ -6,11 +6,12 @@
 #include <sys/time.h>
 
 /* FEW: the kernel looks elsewhere while the first has one that it has yet to handle. */
-enum { SIGNALS = 40, FEW = 4, QUEUED = 300, PATIENCE_MS = 10000 };
+enum { SIGNALS = 40, FEW = 4, QUEUED = 300, PATIENCE_US = 10 * 1000 * 1000 };
 
 static pthread_t first;
 static _Atomic int by_first, by_others, wrong, last;
 static _Atomic bool stop;
+static struct event taken, over; /* taken: by a handler */
 
 static void counts(int sig)
 {
@@ -19,6 +20,7 @@ static void counts(int sig)
 		by_first++;
 	else
 		by_others++;
+	tick(&taken);
 }
 
 static void *computes(void *arg)
@@ -85,7 +87,7 @@ TEST(what_another_process_sends_interrupts_the_first_thread)
 		kill(parent, SIGUSR1);
 	}
 	for (int i = 1; i <= SIGNALS; i++) {
-		FAILS(usleep(PATIENCE_MS * 1000), EINTR);
+		FAILS(usleep(PATIENCE_US), EINTR);
 		EXPECT(by_first >= i);
 	}
 	EXPECT_EQ(kill(child, SIGKILL), 0);
@@ -95,17 +97,13 @@ TEST(what_another_process_sends_interrupts_the_first_thread)
 	end(t);
 }
 
-static void *kills_its_process(void *arg)
-{
-	usleep(2000);
-	EXPECT_EQ(kill(getpid(), SIGUSR1), 0);
-	return arg;
-}
-
+/* As a timer would. */
 static void *goes_on_killing(void *arg)
 {
-	while (!stop)
-		kills_its_process(arg);
+	while (!stop) {
+		usleep(2000);
+		EXPECT_EQ(kill(getpid(), SIGUSR1), 0);
+	}
 	return arg;
 }
 
@@ -117,12 +115,24 @@ TEST(what_another_thread_sends_the_process_interrupts_the_first)
 	among_others(t);
 	start(&sender, 1, goes_on_killing, NULL);
 	for (int i = 1; i <= SIGNALS; i++) {
-		FAILS(usleep(PATIENCE_MS * 1000), EINTR);
+		FAILS(usleep(PATIENCE_US), EINTR);
 		EXPECT(by_first >= i);
 	}
 	end(t);
 	join(&sender, 1);
 	EXPECT(by_others <= FEW);
+}
+
+static void passes(int turns)
+{
+	for (volatile int i = 0; i < turns; i++)
+		continue;
+}
+
+static void *kills_its_process(void *arg)
+{
+	EXPECT_EQ(kill(getpid(), SIGUSR1), 0);
+	return arg;
 }
 
 /* Sent while the first may take it, and it blocks it at about that time, for long. */
@@ -133,14 +143,10 @@ TEST(who_blocks_a_signal_of_the_process_leaves_it_to_others)
 	handle(SIGUSR1, counts);
 	among_others(t);
 	for (int i = 1; i <= 2 * SIGNALS; i++) {
-		long since = now_us();
 		start(&sender, 1, kills_its_process, NULL);
-		while (now_us() - since < 1900 + i * 10)
-			continue;
+		passes(i * 1000);
 		mask(SIG_BLOCK, SIGUSR1);
-		since = now_ms();
-		while (by_first + by_others < i && now_ms() - since < PATIENCE_MS)
-			usleep(200);
+		EXPECT(comes_within_us(&taken, i, PATIENCE_US));
 		EXPECT_EQ(by_first + by_others, i);
 		join(&sender, 1);
 		mask(SIG_UNBLOCK, SIGUSR1);
@@ -176,22 +182,26 @@ static void *waits_for_the_lock(void *arg)
 TEST(a_call_of_another_thread_is_not_interrupted)
 {
 	pthread_t t[3], waiters[2], sender;
+	int until[2];
+	char end_of_it;
 
 	locked_file = memfd_create("lock", 0);
 	EXPECT_EQ(dup2(locked_file, 9), 9);
 	EXPECT_EQ(flock(9, LOCK_EX), 0);
+	EXPECT_EQ(pipe(until), 0);
 	lasting = fork();
 	if (lasting == 0) {
-		usleep(500000);
-		_exit(0);
+		close(until[1]);
+		_exit((int)read(until[0], &end_of_it, 1));
 	}
 	handle(SIGUSR1, counts);
 	among_others(t);
 	start(&waiters[0], 1, waits_for_it, NULL);
 	start(&waiters[1], 1, waits_for_the_lock, NULL);
 	start(&sender, 1, goes_on_killing, NULL);
+	await(&taken, 2 * SIGNALS);
+	close(until[1]);
 	join(waiters, 1);
-	EXPECT(by_first > 0);
 	EXPECT_EQ(flock(9, LOCK_UN), 0);
 	join(waiters + 1, 1);
 	end(t);
@@ -208,6 +218,7 @@ static void told(int sig, siginfo_t *info, void *context)
 	    info->si_value.sival_int != last + 1)
 		wrong++;
 	last++;
+	tick(&taken);
 }
 
 static void *queues(void *arg)
@@ -220,13 +231,10 @@ static void *queues(void *arg)
 
 static void all_are_told(void)
 {
-	long since = now_ms();
-
-	while (last < QUEUED && now_ms() - since < PATIENCE_MS)
-		usleep(1000);
+	EXPECT(comes_within_us(&taken, QUEUED, PATIENCE_US));
 	EXPECT_EQ(last, QUEUED);
 	EXPECT_EQ(wrong, 0);
-	last = 0;
+	last = taken.n = 0;
 }
 
 TEST(each_queued_signal_brings_its_value_in_the_order_of_sending)
@@ -291,13 +299,13 @@ static void is_from_a_user(int sig, siginfo_t *info, void *context)
 	if (info->si_code != SI_USER || info->si_pid != getpid() || info->si_uid != getuid())
 		wrong++;
 	last++;
+	tick(&taken);
 }
 
 static void *kills_twice(void *arg)
 {
 	EXPECT_EQ(kill(getpid(), SIGUSR1), 0);
-	while (last == 0)
-		usleep(100);
+	await(&taken, 1);
 	mask(SIG_UNBLOCK, SIGUSR2);
 	EXPECT_EQ(kill(getpid(), SIGUSR2), 0);
 	EXPECT_EQ(last, 2);
@@ -329,11 +337,12 @@ static void tells_whose(int sig, siginfo_t *info, void *context)
 	(void)context;
 	if (info->si_value.sival_int == TO_PROCESS) {
 		to_process++;
-		return;
+	} else {
+		to_thread++;
+		if (info->si_value.sival_int != TO_THREAD || !pthread_equal(pthread_self(), first))
+			wrong++;
 	}
-	to_thread++;
-	if (info->si_value.sival_int != TO_THREAD || !pthread_equal(pthread_self(), first))
-		wrong++;
+	tick(&taken);
 }
 
 static void *queues_both(void *arg)
@@ -343,17 +352,11 @@ static void *queues_both(void *arg)
 	for (int i = 0; i < ROUNDS; i++) {
 		EXPECT_EQ(pthread_sigqueue(first, SIGRTMIN + 1, thread), 0);
 		EXPECT_EQ(sigqueue(getpid(), SIGRTMIN + 1, process), 0);
-		if (i % 16 == 0)
-			usleep(100);
+		/* The kernel has room for so many. */
+		await(&taken, 2 * i - 100);
 	}
 	stop = true;
 	return arg;
-}
-
-static void passes(int turns)
-{
-	for (volatile int i = 0; i < turns; i++)
-		continue;
 }
 
 /* Of the same number: when the first comes to block it only the process's go to others. */
@@ -361,7 +364,6 @@ TEST(what_is_queued_for_a_thread_stays_with_it)
 {
 	struct sigaction act = { .sa_sigaction = tells_whose, .sa_flags = SA_SIGINFO };
 	pthread_t t[2];
-	long since;
 
 	EXPECT_EQ(sigaction(SIGRTMIN + 1, &act, NULL), 0);
 	first = pthread_self();
@@ -374,9 +376,7 @@ TEST(what_is_queued_for_a_thread_stays_with_it)
 		passes(i * 11 % 3000);
 	}
 	join(t, 2);
-	since = now_ms();
-	while (to_thread + to_process < 2 * ROUNDS && now_ms() - since < PATIENCE_MS)
-		usleep(1000);
+	EXPECT(comes_within_us(&taken, 2 * ROUNDS, PATIENCE_US));
 	EXPECT_EQ(to_thread, ROUNDS);
 	EXPECT_EQ(to_process, ROUNDS);
 	EXPECT_EQ(wrong, 0);
@@ -402,12 +402,10 @@ TEST(a_signal_is_taken_though_the_first_thread_blocks_it_as_it_is_sent)
 	first = pthread_self();
 	start(&t, 1, kills_each_round, NULL);
 	for (int i = 1; i <= ROUNDS; i++) {
-		long since = now_ms();
 		round_of = i;
 		passes(i * 11 % 400);
 		mask(SIG_BLOCK, SIGUSR1);
-		while (by_first + by_others < i && now_ms() - since < PATIENCE_MS)
-			usleep(50);
+		EXPECT(comes_within_us(&taken, i, PATIENCE_US));
 		EXPECT_EQ(by_first + by_others, i);
 		mask(SIG_UNBLOCK, SIGUSR1);
 	}
@@ -457,12 +455,10 @@ TEST(signals_that_were_merged_leave_no_value_behind)
 static void *kills_its_group(void *arg)
 {
 	for (int i = 1; i <= SIGNALS; i++) {
-		usleep(1000);
 		EXPECT_EQ(kill(0, SIGUSR1), 0);
-		while (by_first + by_others < i)
-			usleep(100);
+		await(&taken, i);
 	}
-	stop = true;
+	tick(&over);
 	return arg;
 }
 
@@ -474,8 +470,7 @@ TEST(a_signal_to_the_group_interrupts_the_first_thread)
 	handle(SIGUSR1, counts);
 	among_others(t);
 	start(&sender, 1, kills_its_group, NULL);
-	while (!stop)
-		usleep(1000);
+	await(&over, 1);
 	join(&sender, 1);
 	EXPECT(by_others <= FEW);
 	end(t);
@@ -486,11 +481,10 @@ static void *sends_two_and_takes_one(void *arg)
 	struct timespec patience = { .tv_sec = 2 };
 	sigset_t set;
 
-	usleep(2000);
+	settle();
 	EXPECT_EQ(kill(getpid(), SIGUSR1), 0);
 	EXPECT_EQ(kill(getpid(), SIGUSR2), 0);
-	while (!stop)
-		usleep(100);
+	await(&over, 1);
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR2);
 	EXPECT_EQ(sigtimedwait(&set, NULL, &patience), SIGUSR2);
@@ -508,11 +502,11 @@ TEST(who_waits_for_two_signals_and_takes_one_leaves_the_other)
 	sigaddset(&set, SIGUSR1);
 	sigaddset(&set, SIGUSR2);
 	for (int i = 0; i < SIGNALS; i++) {
-		stop = false;
+		over.n = 0;
 		EXPECT_EQ(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
 		start(&t, 1, sends_two_and_takes_one, NULL);
 		EXPECT_EQ(sigwaitinfo(&set, NULL), SIGUSR1);
-		stop = true;
+		tick(&over);
 		join(&t, 1);
 		EXPECT_EQ(pthread_sigmask(SIG_UNBLOCK, &set, NULL), 0);
 	}
