@@ -1,5 +1,6 @@
 /* splice, tee, vmsplice and sendfile: which end they wait for, what they refuse at once, and whose
  * bytes go when a descriptor is closed meanwhile. The same holds natively. */
+#include "call.h"
 #include "pair.h"
 
 #include <sys/sendfile.h>
@@ -156,35 +157,6 @@ BLOCKS_UNCANCELLED(sendfile_to_a_full_socket, .open = opens_full_local_and_file,
 
 static int ends[2], other[2], file;
 
-struct call {
-	long (*fn)(void);
-	long result;
-	int error;
-};
-
-static void *makes_call(void *arg)
-{
-	struct call *c = arg;
-
-	tick(&entered);
-	c->result = c->fn();
-	c->error = errno;
-	tick(&returned);
-	return NULL;
-}
-
-static pthread_t blocks(struct call *c)
-{
-	pthread_t t;
-
-	entered.n = returned.n = 0;
-	EXPECT_EQ(pthread_create(&t, NULL, makes_call, c), 0);
-	await(&entered, 1);
-	settle();
-	EXPECT_EQ(returned.n, 0);
-	return t;
-}
-
 static void expect_end(pthread_t t, const struct call *c, long result)
 {
 	EXPECT_EQ(pthread_join(t, NULL), 0);
@@ -230,7 +202,7 @@ TEST(the_other_end_may_be_closed_and_its_number_used_meanwhile)
 		opens_pipes();
 		EXPECT_EQ(pipe(decoy), 0);
 		twin = dup(other[1]);
-		t = blocks(&c);
+		t = begins(&c);
 		replace(other[1], dup(decoy[1]));
 		EXPECT_EQ(close(twin), 0);
 		EXPECT_EQ(write(ends[1], "abc", 3), 3);
@@ -254,7 +226,7 @@ TEST(the_end_it_waits_for_may_be_closed_too)
 		opens_pipes();
 		EXPECT_EQ(pipe(decoy), 0);
 		EXPECT_EQ(write(decoy[1], "zzz", 3), 3);
-		t = blocks(&c);
+		t = begins(&c);
 		replace(ends[0], decoy[0]);
 		replace(other[1], dup(STDOUT_FILENO));
 		EXPECT_EQ(write(ends[1], "abc", 3), 3);
@@ -276,7 +248,7 @@ TEST(sendfile_sends_the_file_that_it_was_given)
 	EXPECT_EQ(pipe(ends), 0);
 	file = file_of("first");
 	filled = fill(ends[1]);
-	t = blocks(&c);
+	t = begins(&c);
 	replace(file, file_of("other"));
 	read_all(ends[0], junk, (size_t)filled);
 	expect_end(t, &c, 5);
@@ -295,7 +267,7 @@ TEST(sendfile_is_no_point_of_cancellation)
 	opens_pipes();
 	file = file_of("text");
 	fill(ends[1]);
-	t = blocks(&c);
+	t = begins(&c);
 	EXPECT_EQ(pthread_cancel(t), 0);
 	settle();
 	EXPECT_EQ(returned.n, 0);
@@ -472,7 +444,7 @@ TEST(to_vmsplice_the_pipe_s_own_flag_is_nothing)
 	EXPECT_EQ(pipe(ends), 0);
 	fill(ends[1]);
 	nonblocking(ends[1], true);
-	t = blocks(&c);
+	t = begins(&c);
 	drain(ends[0]);
 	expect_end(t, &c, 1);
 }
@@ -487,7 +459,7 @@ TEST(the_end_of_what_it_waits_for_is_no_error)
 		opens_pipes();
 		if (i == 2)
 			tcp_pair(ends);
-		t = blocks(&c);
+		t = begins(&c);
 		EXPECT_EQ(close(ends[1]), 0);
 		expect_end(t, &c, 0);
 	}
@@ -513,7 +485,7 @@ TEST(an_end_that_breaks_meanwhile_is_EPIPE)
 			file = file_of("abc");
 			fill(ends[1]);
 		}
-		t = blocks(&c);
+		t = begins(&c);
 		EXPECT_EQ(close(i < 2 ? other[0] : ends[0]), 0);
 		expect_end(t, &c, -1);
 		EXPECT_EQ(c.error, EPIPE);
@@ -551,7 +523,7 @@ TEST(both_ends_are_waited_for)
 			tcp_pair(ends);
 		EXPECT_EQ(fcntl(other[1], F_SETPIPE_SZ, PAGE), PAGE);
 		EXPECT_EQ(fill(other[1]), PAGE);
-		t = blocks(&c);
+		t = begins(&c);
 		if (i)
 			read_all(other[0], got, PAGE);
 		else

@@ -1,5 +1,6 @@
 /* MSG_WAITALL: what ends a receive that has a part, and what is left for the next. The same holds
  * natively. */
+#include "call.h"
 #include "pair.h"
 
 #include <netinet/tcp.h>
@@ -33,36 +34,6 @@ static void closes(void)
 static void sends(const char *text)
 {
 	EXPECT_EQ(send(ends[1], text, strlen(text), 0), strlen(text));
-}
-
-struct call {
-	long (*fn)(void);
-	long result;
-	int error;
-};
-
-static void *makes_call(void *arg)
-{
-	struct call *c = arg;
-
-	tick(&entered);
-	errno = KEPT;
-	c->result = c->fn();
-	c->error = errno;
-	tick(&returned);
-	return NULL;
-}
-
-static pthread_t begins(struct call *c)
-{
-	pthread_t t;
-
-	entered.n = returned.n = 0;
-	EXPECT_EQ(pthread_create(&t, NULL, makes_call, c), 0);
-	await(&entered, 1);
-	settle();
-	EXPECT_EQ(returned.n, 0);
-	return t;
 }
 
 /* It has that part, and sleeps. */
