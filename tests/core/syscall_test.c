@@ -1,5 +1,6 @@
 /* Announced system calls: a long one gives its P away, a short one keeps it, and whoever
  * comes back gets his old P, another, or queues. The calls end when another side says so. */
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
@@ -583,15 +584,25 @@ TEST(the_soft_limit_gives_way_where_nothing_else_could_run)
 
 static ATOMIC(uint32_t) handled;
 
-/* What core_sigbegin and core_sigend do about a handler of the program's. */
+/* Of the kernel thread that runs this. */
+static __attribute__((noinline)) void set_errno(int to)
+{
+	errno = to;
+}
+
+/* What core_sigbegin and core_sigend do about a handler of the program's, errno included: it may be
+ * that of another kernel thread afterwards. */
 static void leaves_and_goes_back(int sig)
 {
+	int saved = errno;
+
 	(void)sig;
 	if (core_sigplace() == SIGPLACE_CALL) {
 		exitsyscall();
 		entersyscall();
 	}
 	add_rlx(&handled, 1);
+	set_errno(saved);
 }
 
 static void *signals_caller(void *arg)
