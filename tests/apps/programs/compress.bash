@@ -8,56 +8,56 @@ app_pigz() {
 	under pigz -p 8 -dc z | cmp - "$file"
 }
 
-app pbzip2 "6 MiB there by 8 threads, and back" pbzip2 bzip2
+app pbzip2 "12 MiB there by 8 threads, and back" pbzip2 bzip2
 app_pbzip2() {
-	text 6
+	text 12
 	under pbzip2 -p8 -c "$file" >z
 	bzip2 -dc z | cmp - "$file"
 	under pbzip2 -p8 -dc z | cmp - "$file"
 }
 
-app lbzip2 "6 MiB there by 8 threads, and back" lbzip2 bzip2
+app lbzip2 "12 MiB there by 8 threads, and back" lbzip2 bzip2
 app_lbzip2() {
-	text 6
+	text 12
 	under lbzip2 -n 8 -c "$file" >z
 	bzip2 -dc z | cmp - "$file"
 	under lbzip2 -n 8 -dc z | cmp - "$file"
 }
 
-app plzip "4 MiB there by 8 threads, and back" plzip
+app plzip "16 MiB there by 8 threads, and back" plzip
 app_plzip() {
-	text 4
+	text 16
 	under plzip -n 8 -1 -c "$file" >z
 	plzip -n 1 -dc z | cmp - "$file"
 	under plzip -n 8 -dc z | cmp - "$file"
 }
 
-app xz "6 MiB there by 4 threads, and back" xz-utils
+app xz "12 MiB there by 4 threads, and back" xz-utils
 app_xz() {
-	text 6
+	text 12
 	under xz -T4 -1 --block-size=1MiB -c "$file" >z
 	xz -T1 -dc z | cmp - "$file"
 	under xz -T4 -dc z | cmp - "$file"
 }
 
-app pixz "3 MiB there by 4 threads, and back" pixz xz-utils
+app pixz "8 MiB there by 4 threads, and back" pixz xz-utils
 app_pixz() {
-	text 3
+	text 8
 	under pixz -p 4 -1 -t <"$file" >z
 	xz -dc z | cmp - "$file"
 }
 
-app zstd "24 MiB there by 4 threads, and back" zstd
+app zstd "64 MiB there by 4 threads, and back" zstd
 app_zstd() {
-	text 24
+	text 64
 	under zstd -q -T4 -5 -c "$file" >z
 	zstd -q -dc z | cmp - "$file"
 	under zstd -q -dc z | cmp - "$file"
 }
 
-app 7zip "3 MiB there and back, lzma2 and bzip2, 4 threads" 7zip
+app 7zip "12 MiB there and back, lzma2 and bzip2, 4 threads" 7zip
 app_7zip() {
-	text 3
+	text 12
 	for how in lzma2 bzip2; do
 		under 7zz a -bd -bso0 -mmt4 -mx1 -m0=$how $how.7z "$file"
 		7zz t -bso0 -mmt1 $how.7z

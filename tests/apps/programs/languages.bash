@@ -130,9 +130,9 @@ app_sbcl() {
 (let ((m (sb-thread:make-mutex)) (c (sb-thread:make-waitqueue)) (n 0) (there 0))
   (let ((ts (loop for i below 20 collect (let ((i i)) (sb-thread:make-thread (lambda ()
       (sb-thread:with-mutex (m) (incf there) (sb-thread:condition-broadcast c) (loop while (< there 20) do (sb-thread:condition-wait c m)))
-      (loop repeat 1000 do (sb-thread:with-mutex (m) (incf n))) i))))))
+      (loop repeat 20000 do (sb-thread:with-mutex (m) (incf n))) i))))))
     (assert (= 190 (reduce (function +) (mapcar (function sb-thread:join-thread) ts))))
-    (assert (= n 20000))
+    (assert (= n 400000))
     (format t "all good~%")))'
 }
 

@@ -19,9 +19,9 @@ app_git() {
 
 app ripgrep "600 files searched by 8 threads" ripgrep
 app_ripgrep() {
-	text 8
+	text 64
 	split -a 3 -n 600 "$file" part-
-	for i in 1 2 3 4 5 6; do under rg --no-config -j 8 -c 'l[aeiou]n|ros+t' part-* | sort >found; done
+	for i in 1 2 3 4; do under rg --no-config -j 8 -c 'l[aeiou]n|ros+t' part-* | sort >found; done
 	grep -cE 'l[aeiou]n|ros+t' part-* | grep -v ':0$' | sort | cmp - found
 }
 
@@ -104,14 +104,14 @@ app_sysbench() {
 }
 events() { [ "$(sed -n 's/.*total number of events: *//p' out)" -eq "$1" ]; }
 
-app sysbench-fileio "16 threads, 4,000 checked reads and writes" sysbench
+app sysbench-fileio "16 threads, 40,000 checked reads and writes" sysbench
 app_sysbench_fileio() {
-	local with="--file-num=16 --file-total-size=32M --validate=on --threads=16 --events=4000 --time=60 --file-fsync-freq=200"
+	local with="--file-num=16 --file-total-size=32M --validate=on --threads=16 --events=40000 --time=60 --file-fsync-freq=200"
 	# shellcheck disable=SC2086  # words
 	sysbench $with fileio prepare >out
 	# shellcheck disable=SC2086
 	under sysbench $with fileio --file-test-mode=rndrw run >out
-	[ "$(sed -n 's/.*total number of events: *//p' out)" -ge 4000 ]
+	[ "$(sed -n 's/.*total number of events: *//p' out)" -ge 40000 ]
 }
 
 app fio "8 jobs as threads, every block checked: psync, posixaio, libaio, mmap" fio

@@ -53,7 +53,7 @@ static void *works(void *arg)
 {
 	long seed = (long)arg * 1000;
 
-	for (int i = 0; i < 20; i++) {
+	for (int i = 0; i < 300; i++) {
 		struct node *mine = list(seed, LENGTH);
 		MUST(deep(seed, 30) && whole(mine, seed, LENGTH));
 	}
