@@ -240,6 +240,12 @@ struct p {
 	uint32_t rowtick; /* with which; */
 	bool shortrow; /* the row before was short */
 	bool pollowed; /* it is to do so at its next choice */
+	uint32_t chain; /* Gs that took over a slice by way of runnext, one from the other: chain.h;
+			 */
+	uint64_t chainbegan; /* arch_cycles() when that was a chain, */
+	uint64_t chainmay; /* how long it may last while others wait, */
+	uint64_t chainended; /* and when the chain before ended, 0: not since the P was idle, */
+	uint32_t chaintick; /* with which slice */
 
 	/* The local queue: HACKING.md, "The local queue". */
 	ATOMIC(uint32_t) runqhead __attribute__((aligned(CACHE_LINE)));

@@ -69,6 +69,7 @@ void pidleput_locked(struct p *pp)
 	if (ld_rlx(&pp->timers.first) == 0)
 		mask_clear(sched.timerpmask, pp->id);
 	st_rlx(&pp->status, PIDLE);
+	pp->chainended = 0;
 	mask_set(sched.idlepmask, pp->id);
 	pp->link = sched.pidle;
 	sched.pidle = pp;

@@ -5,6 +5,7 @@
  * schedule(). Either way the left G is published only after its context is saved, by
  * finish_switch() on the context that came next: nobody can run a G whose registers are
  * still on a cpu. */
+#include "chain.h"
 #include "core.h"
 #include "policies/turns.h"
 #include "poller.h"
@@ -88,7 +89,7 @@ static struct g *picknext(struct m *mp)
 
 	if (!pp || choice_is_hard(mp, pp))
 		return NULL;
-	struct g *gp = runqget(pp, &inherit);
+	struct g *gp = chain_next(mp, pp, &inherit);
 	if (!gp && choose_policed()) {
 		lock(&sched.lock);
 		gp = globrunqget_locked(pp);

@@ -1,6 +1,7 @@
 /* Finding a G to run: findrunnable, stealing, spinning. The order of the steps is Go's
  * and each is a promise (facts: L1, L4, I5); "The delicate dance" in HACKING.md tells
  * the last ones as interleavings, tests/model/spin/dance.pml explores them. */
+#include "chain.h"
 #include "policies/turns.h"
 #include "poller.h"
 #include "sched.h"
@@ -345,7 +346,7 @@ top:
 	if (choose_globalfirst(pp) && (gp = take_global(mp, 1)) != NULL)
 		return gp;
 	/* 4 */
-	if ((gp = runqget(pp, inherit)) != NULL)
+	if ((gp = chain_next(mp, pp, inherit)) != NULL)
 		return gp;
 	/* 5 */
 	if (ld_rlx(&sched.runqsize) != 0 && (gp = take_global(mp, choose_batch())) != NULL)

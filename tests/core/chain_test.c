@@ -1,0 +1,107 @@
+/* Chains through runnext beside others: neither waits for the other's end. */
+#include "host.h"
+
+#include "cpu.h"
+#include "gmp.h"
+#include "os.h"
+
+enum { ROUNDS = 50, MS = 1000 * 1000 };
+
+static struct group grp;
+static ATOMIC(uint32_t) stop, ball;
+static ATOMIC(uint64_t) throws, most;
+
+/* Two that wake each other, each with nothing else to do. */
+static void throw(void *arg)
+{
+	uint32_t own = (uint32_t)(uintptr_t)arg;
+
+	while (!ld_rlx(&stop)) {
+		uint32_t at = ld_acq(&ball);
+		if (at % 2 != own) {
+			futex_wait(&ball, at, (uint32_t)FUTEX_ANY, NULL, 0);
+			continue;
+		}
+		add_rlx(&throws, 1);
+		st_rel(&ball, at + 1);
+		futex_wake(&ball, 1, (uint32_t)FUTEX_ANY, 0);
+	}
+	add_sc(&ball, 1);
+	futex_wake(&ball, FUTEX_ANY, (uint32_t)FUTEX_ANY, 0);
+	group_done(&grp);
+}
+
+static void play(int others, void (*fn)(void *))
+{
+	grp.left = 2 + (uint32_t)others;
+	go(throw, (void *)0);
+	go(throw, (void *)1);
+	for (int i = 0; i < others; i++)
+		go(fn, NULL);
+	group_wait(&grp);
+}
+
+static void looks_in(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < ROUNDS; i++) {
+		uint64_t before = ld_rlx(&throws);
+		goyield();
+		if (i > 0 && ld_rlx(&throws) - before > ld_rlx(&most))
+			st_rlx(&most, ld_rlx(&throws) - before);
+	}
+	st_rlx(&stop, true);
+	group_done(&grp);
+}
+
+/* Without sysmon nobody ends their slice: it would last for ever. */
+TEST(a_chain_gives_way_to_who_runs_for_a_moment)
+{
+	start_with(1, without_sysmon);
+	play(1, looks_in);
+	EXPECT(ld_rlx(&throws) > 0);
+	EXPECT(ld_rlx(&most) < 10000);
+}
+
+/* In the global queue. */
+static void stands_behind(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < ROUNDS; i++)
+		gosched();
+	st_rlx(&stop, true);
+	group_done(&grp);
+}
+
+TEST(a_chain_gives_way_to_the_global_queue)
+{
+	start_with(1, without_sysmon);
+	play(1, stands_behind);
+	EXPECT(ld_rlx(&throws) > 0);
+}
+
+static ATOMIC(uint64_t) worked, waited;
+
+static void works(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < ROUNDS; i++) {
+		uint64_t began = now_ns(), left;
+		burn_ns(2 * MS);
+		left = now_ns();
+		goyield();
+		if (i == 0)
+			continue;
+		add_rlx(&worked, left - began);
+		add_rlx(&waited, now_ns() - left);
+	}
+	st_rlx(&stop, true);
+	group_done(&grp);
+}
+
+TEST(a_chain_lasts_as_long_as_the_others_did)
+{
+	start_with(1, without_sysmon);
+	play(1, works);
+	EXPECT(ld_rlx(&waited) > ld_rlx(&worked) / 2);
+}
