@@ -318,7 +318,7 @@ setup_twenty() {
 }
 
 @test "what is no policy is refused by the command, and ignored by the library in one line" {
-	for text in go,x=1 fifo,steal=one lifo,steal=off pct,depth=0 go,local=257 go,grq=x go,grq=1 rr,slice=11s nosuch go=1 ""; do
+	for text in go,x=1 fifo,steal=one lifo,steal=off pct,depth=0 go,local=257 go,grq=x go,grq=1 go,grq=2 rr,slice=11s nosuch go=1 ""; do
 		run -2 "$command" run --policy "$text" true
 		[[ $output == "heddle: --policy: '$text': "* ]]
 	done

@@ -436,7 +436,7 @@ C
 	[ "${lines[-1]}" -le "${most:-8}" ]
 	HEDDLE_MAXTHREADS=4 run preloaded 1 "$work/blocks" 6 0 1
 	[ "$status" -eq 0 ]
-	[[ $output == *"heddle: all are blocked: HEDDLE_MAXTHREADS gives way to 5"* ]]
+	[[ $output == *"heddle: all are blocked or wired: HEDDLE_MAXTHREADS gives way to 5"* ]]
 	[ "${lines[-1]}" -le 9 ]
 	HEDDLE_MAXTHREADS=some run preloaded 2 "$work/blocks" 2 1 1
 	[ "$status" -eq 0 ]

@@ -188,8 +188,9 @@ void handoffp(struct p *pp)
 		startm(pp, false);
 		return;
 	}
-	/* Nobody looks and no P is idle: whoever queues a G now relies on us to. */
-	if (ld_sc(&sched.nmspinning) + ld_sc(&sched.npidle) == 0 &&
+	/* Nobody looks and no P is idle: whoever queues a G now relies on us to. With one P that is
+	 * somebody without any, who finds it idle. */
+	if (ld_sc(&sched.nmspinning) + ld_sc(&sched.npidle) == 0 && ld_rlx(&sched.gomaxprocs) > 1 &&
 	    cas_sc(&sched.nmspinning, 0, 1)) {
 		st_sc(&sched.needspinning, 0);
 		startm(pp, true);
@@ -208,9 +209,11 @@ void handoffp(struct p *pp)
 		startm(pp, true);
 		return;
 	}
-	/* The last P to go idle, and nobody polls: an M must, for whoever waits there. */
-	if (sched.runqsize != 0 || (ld_rlx(&sched.npidle) == ld_rlx(&sched.gomaxprocs) - 1 &&
-				    ld_rlx(&sched.lastpoll) != 0)) {
+	/* The last P to go idle: an M must poll for those who wait there, if none does, and make
+	 * sure of what they rely on since. */
+	if (sched.runqsize != 0 ||
+	    (ld_rlx(&sched.npidle) == ld_rlx(&sched.gomaxprocs) - 1 &&
+	     ((ld_rlx(&sched.lastpoll) != 0 && netpoll_anywaiters()) || netpoll_anyunsure()))) {
 		unlock(&sched.lock);
 		startm(pp, false);
 		return;

@@ -45,7 +45,7 @@ void report_limit(int32_t allowed)
 	struct text t = TEXT(buf);
 
 	/* And the starter. */
-	field(&t, "heddle: all are blocked: HEDDLE_MAXTHREADS gives way to ", allowed + 1);
+	field(&t, "heddle: all are blocked or wired: HEDDLE_MAXTHREADS gives way to ", allowed + 1);
 	text_put(&t, "\n");
 	text_write2(&t);
 }

@@ -97,8 +97,8 @@ bool retakeblocked(struct p *pp)
 
 /* ---- the soft limit ---- */
 
-/* Ps left to Ms that block, in this round. */
-static int spared;
+/* Of this round: Ps left to Ms that block, and those that run some unlocked G. */
+static int spared, running;
 
 static bool full(void)
 {
@@ -134,7 +134,7 @@ static void relax_limit(uint64_t now, bool waits)
 
 	if (ld_rlx(&sched.softmcount) == 0)
 		return;
-	if (!waits || !full() || spared + ld_sc(&sched.npidle) < ld_rlx(&sched.gomaxprocs)) {
+	if (!waits || !full() || running > 0) {
 		since = 0;
 	} else if (since == 0) {
 		since = now;
@@ -303,10 +303,10 @@ static bool check_running(struct p *pp, struct m *mp, struct g *gp, uint64_t now
 int retakeall(uint64_t now, bool *waits, uint64_t *next)
 {
 	int32_t n = ld_acq(&sched.gomaxprocs);
-	int taken = 0;
+	int taken = 0, before;
 
 	*waits = ld_rlx(&sched.runqsize) > 0;
-	spared = 0;
+	spared = running = 0;
 	soon = UINT64_MAX;
 	for (int32_t i = 0; i < n; i++) {
 		struct p *pp = sched.allp[i];
@@ -317,10 +317,12 @@ int retakeall(uint64_t now, bool *waits, uint64_t *next)
 		if (ld_rlx(&pp->status) != PRUNNING || !mp)
 			continue;
 		*waits = *waits || work_waits(pp);
+		before = spared;
 		if (status == GSYSCALL)
 			taken += check_syscall(pp, mp, gp, now);
 		else if (status == GRUNNING || status == GPINNED)
 			taken += check_running(pp, mp, gp, now);
+		running += spared == before && !ld_rlx(&mp->lockedg);
 		pp->mon.m = mp;
 	}
 	relax_limit(now, *waits);

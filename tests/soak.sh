@@ -15,7 +15,7 @@ passed=0
 failed=0
 end=$((SECONDS + seconds))
 tries=0
-policies=(fifo lifo random cfs pct:depth=3 chaos rr,slice=1ms go,steal=one,runnext=off go,grq=2,local=8
+policies=(fifo lifo random cfs pct:depth=3 chaos rr,slice=1ms go,steal=one,runnext=off go,grq=3,local=8
 	go,yield=global,slice=1ms go,spin=off,steal=off)
 
 # jobs: KIND VARIANT PROGRAM of all that there is.

@@ -5,7 +5,9 @@ enum {
 	NS_PER_US = 1000,
 	SLICE_MOST_US = 10 * 1000 * 1000,
 	LOCAL_MOST = 256,
-	GRQ_LEAST = 2, /* each time: who is preempted would keep all local queues waiting */
+	/* Each time: who is preempted would keep all local queues waiting. So would 2, for a slice
+	 * that sysmon ends counts twice. */
+	GRQ_LEAST = 3,
 	ANY = 1u << POLICY_KINDS
 };
 
@@ -137,7 +139,7 @@ static const char *read_value(enum key key, const char **s, struct policyspec *t
 	case GRQ:
 		return read_count(s, GRQ_LEAST, 1000000, &to->grq)
 			       ? NULL
-			       : "grq is a number from 2 to 1000000";
+			       : "grq is a number from 3 to 1000000";
 	case LOCAL:
 		return read_count(s, 1, LOCAL_MOST, &to->local) ? NULL
 								: "local is a number from 1 to 256";

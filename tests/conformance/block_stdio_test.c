@@ -2,6 +2,7 @@
  * natively. */
 #include "common.h"
 
+#include <sys/stat.h>
 #include <wchar.h>
 
 /* ---- each call, on a pipe ---- */
@@ -346,4 +347,84 @@ TEST(a_cancelled_fgets_unlocks_its_FILE)
 	EXPECT_EQ(cleaned.n, 1);
 	EXPECT_EQ(write(ends[1], "hello\n", 6), 6);
 	on_thread(reads_a_line, NULL);
+}
+
+/* ---- a descriptor that stdio opened anew is waited for by nobody's registration but its own ----
+ */
+
+static char fifo[2][PATH_MAX];
+static FILE *reopened;
+static struct event anew, begun, waiting, whole;
+
+static void *reads_quiet(void *arg)
+{
+	char c;
+
+	EXPECT_EQ(read(*(int *)arg, &c, 1), 1);
+	return NULL;
+}
+
+static void *reads_anew(void *arg)
+{
+	char c;
+
+	EXPECT_EQ(read(fileno(reopened), &c, 1), 1);
+	reopened = freopen(fifo[1], "r+", reopened);
+	EXPECT(reopened != NULL);
+	tick(&anew);
+	await(&begun, 1);
+	tick(&waiting);
+	EXPECT_EQ(read(fileno(reopened), &c, 1), 1);
+	tick(&whole);
+	return arg;
+}
+
+/* In a call that ends once the byte has been read. While it is in the one before, all others wait.
+ */
+static void *writes_and_waits(void *arg)
+{
+	char command[3 * PATH_MAX];
+
+	await(&anew, 1);
+	EXPECT_EQ(system("sleep 0.2"), 0);
+	tick(&begun);
+	await(&waiting, 1);
+	snprintf(command, sizeof(command),
+		 "sleep 0.05; echo x >%s; while [ ! -e %s.read ]; do sleep 0.01; done", fifo[1],
+		 fifo[1]);
+	EXPECT_EQ(system(command), 0);
+	return arg;
+}
+
+TEST(a_file_that_was_opened_anew_is_read_while_another_is_in_a_call)
+{
+	char directory[] = "/tmp/anew-XXXXXX", mark[PATH_MAX + 8];
+	int quiet[2];
+	pthread_t t[3];
+	FILE *f;
+
+	EXPECT(mkdtemp(directory) != NULL);
+	for (int i = 0; i < 2; i++) {
+		snprintf(fifo[i], sizeof(fifo[i]), "%s/%d", directory, i);
+		EXPECT_EQ(mkfifo(fifo[i], 0600), 0);
+	}
+	reopened = fopen(fifo[0], "r+");
+	EXPECT_EQ(pipe(quiet), 0);
+	start(t, 1, reads_quiet, &quiet[0]);
+	start(t + 1, 1, reads_anew, NULL);
+	start(t + 2, 1, writes_and_waits, NULL);
+	settle();
+	EXPECT_EQ(fputc('y', reopened), 'y');
+	EXPECT_EQ(fflush(reopened), 0);
+	await(&whole, 1);
+	snprintf(mark, sizeof(mark), "%s.read", fifo[1]);
+	f = fopen(mark, "w");
+	EXPECT(f != NULL);
+	fclose(f);
+	EXPECT_EQ(write(quiet[1], "x", 1), 1);
+	join(t, 3);
+	unlink(mark);
+	for (int i = 0; i < 2; i++)
+		unlink(fifo[i]);
+	rmdir(directory);
 }

@@ -556,6 +556,64 @@ TEST(the_soft_limit_holds_while_one_p_runs)
 	EXPECT_EQ(sched.softmcount, 3);
 }
 
+static void spins_locked(void *arg)
+{
+	(void)arg;
+	lockosthread();
+	raise_by(&ran, 1);
+	while (!ld_rlx(&stop))
+		arch_relax();
+	group_done(&grp);
+}
+
+static void stops(void *arg)
+{
+	(void)arg;
+	st_rlx(&stop, true);
+	group_done(&grp);
+}
+
+TEST(the_soft_limit_gives_way_where_locked_gs_have_all_kernel_threads)
+{
+	start_with(4, soft_limit);
+	lockosthread();
+	grp.left = 2;
+	go(spins_locked, NULL);
+	wait_raised(&ran, 1);
+	/* Nothing of ours blocks, and none of the two Ms may run it. */
+	go(stops, NULL);
+	while (!ld_rlx(&stop))
+		arch_relax();
+	unlockosthread();
+	group_wait(&grp);
+	EXPECT_EQ(sched.softmcount, 4);
+}
+
+static void limit_of_six(struct core_config *config)
+{
+	config->softmcount = 6 + 1;
+}
+
+TEST(the_soft_limit_gives_way_where_locked_gs_take_turns)
+{
+	enum { HOGS = 4 };
+
+	if (!can_preempt()) {
+		skipped("no preemption");
+		return;
+	}
+	start_with(2, limit_of_six);
+	lockosthread();
+	grp.left = HOGS + 1;
+	for (int i = 0; i < HOGS; i++)
+		go(spins_locked, NULL);
+	/* Theirs, ours and sysmon's. */
+	wait_raised(&ran, HOGS);
+	go(stops, NULL);
+	group_wait(&grp);
+	EXPECT(sched.softmcount > 6);
+}
+
 TEST(the_soft_limit_gives_way_where_nothing_else_could_run)
 {
 	enum { READERS = 3 };

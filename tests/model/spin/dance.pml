@@ -8,6 +8,7 @@
  *           handoffp), schedule.c (POST_YIELD), ready.c (injectglist without a P).
  * Left out  timers and netpoll (sleep.pml), who may take a P (claim.pml), stop-the-world,
  *           wired Gs, and sysmon's look for forgotten work: the promise holds without it.
+ *           That with one P handoffp starts nobody to look: there is nobody to look at.
  *           A queue is a count of Gs; a thief takes one. A stay in sched.lock
  *           is one step: of the words that are read without it, each stay writes one, or
  *           the order of its writes cannot be told. Memory is sequentially consistent:
