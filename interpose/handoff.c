@@ -21,7 +21,8 @@ enum plain {
 #undef PLAIN
 #undef CALL
 #undef ALIAS
-	PLAIN_sync
+	PLAIN_sync,
+	PLAIN_posix_spawn
 };
 
 struct call {
@@ -100,6 +101,21 @@ EXPORT void sync(void)
 	real_table.sync();
 	announced(a, LASTS);
 }
+
+#define SPAWN(name)                                                                                \
+	EXPORT int name(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,   \
+			const posix_spawnattr_t *attr, char *const argv[], char *const envp[])     \
+	{                                                                                          \
+		struct thread *t = process_making();                                               \
+		struct call a = announce(PLAIN_posix_spawn, SPAWNS);                               \
+		pid_t own = 0, *to = pid ? pid : &own;                                             \
+		int r = real_table.name(to, path, actions, attr, argv, envp);                      \
+		process_made(t, r == 0 ? *to : -1);                                                \
+		announced(a, SPAWNS);                                                              \
+		return r;                                                                          \
+	}
+SPAWN(posix_spawn)
+SPAWN(posix_spawnp)
 
 EXPORT void vsyslog(int priority, const char *format, va_list args)
 {

@@ -9,14 +9,18 @@
 #include "thread.h"
 #include "wire.h"
 
+/* Who made which child, pid << 32 | tid, until the place is another child's. */
+enum { MADE = 256 };
+static ATOMIC(uint64_t) made[MADE];
+
 struct g *vfork_before(void);
 pid_t vfork_after(struct g *gp, long r);
 
 EXPORT pid_t _Fork(void)
 {
+	struct thread *t = served() ? process_making() : NULL;
 	pid_t pid;
 
-	served();
 	process_forking();
 	loader_forks();
 	pid = real_table._Fork();
@@ -24,8 +28,28 @@ EXPORT pid_t _Fork(void)
 		heddle_forked();
 	else
 		loader_forked();
+	process_made(t, pid);
 	process_forked();
 	return pid;
+}
+
+static pid_t forks(void)
+{
+	struct thread *t = served() ? process_making() : NULL;
+	pid_t pid = real_table.fork();
+
+	process_made(t, pid);
+	return pid;
+}
+
+EXPORT pid_t fork(void)
+{
+	return forks();
+}
+
+EXPORT pid_t __fork(void)
+{
+	return forks();
 }
 
 /* exit runs our destructor; this runs nobody's. */
@@ -61,6 +85,7 @@ static int start_forked(void *arg)
 EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
 {
 	struct start start = { fn, arg };
+	struct thread *t;
 	struct g *gp = NULL;
 	pid_t *parent, *child;
 	va_list args;
@@ -74,10 +99,12 @@ EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
 	va_end(args);
 	if (!served() || (flags & CLONE_THREAD))
 		return real_table.clone(fn, stack, flags, arg, parent, tls, child);
+	t = process_making();
 	if (!(flags & CLONE_VM)) {
 		process_forking();
 		loader_forks();
 		r = real_table.clone(start_forked, stack, flags, &start, parent, tls, child);
+		process_made(t, r);
 		loader_forked();
 	} else {
 		process_forking();
@@ -85,6 +112,7 @@ EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
 		if ((flags & CLONE_VFORK) && !(flags & CLONE_SETTLS) && thread_self())
 			gp = core_vforking();
 		r = real_table.clone(fn, stack, flags, arg, parent, tls, child);
+		process_made(t, r);
 		if (gp)
 			core_vforked(gp);
 	}
@@ -117,12 +145,53 @@ void process_forked(void)
 	fd_allshared();
 }
 
+struct thread *process_making(void)
+{
+	struct thread *t = heddle_started() ? thread_self() : NULL;
+
+	if (t) {
+		t->parent = true;
+		st_sc(&t->making, true);
+	}
+	return t;
+}
+
+void process_made(struct thread *t, pid_t child)
+{
+	if (!t)
+		return;
+	if (child > 0)
+		st_rlx(&made[child % MADE], (uint64_t)child << 32 | (uint32_t)t->tid);
+	/* Release: who does not find it there any more finds it here. */
+	st_rel(&t->making, false);
+}
+
+struct thread *process_maker(pid_t child)
+{
+	ATOMIC(uint64_t) *by = &made[(uint32_t)child % MADE];
+	struct thread *maker = NULL;
+
+	/* It may end before its maker has heard of it. */
+	if (ld_rlx(by) >> 32 != (uint64_t)child)
+		for (struct g *gp = geach(NULL); gp && !maker; gp = geach(gp)) {
+			struct thread *t = ghost_of(gp);
+			if (t && ld_acq(&t->making))
+				maker = t;
+		}
+	if (ld_rlx(by) >> 32 == (uint64_t)child)
+		return thread_numbered((pid_t)ld_rlx(by));
+	return maker;
+}
+
 EXPORT long ptrace(enum __ptrace_request request, ...)
 {
 	struct thread *t = served() ? thread_self() : NULL;
 	va_list args;
 	pid_t pid;
+	uint64_t before = 0;
 	void *at, *data;
+	bool attaches;
+	long r;
 
 	va_start(args, request);
 	pid = va_arg(args, pid_t);
@@ -131,13 +200,23 @@ EXPORT long ptrace(enum __ptrace_request request, ...)
 	va_end(args);
 	if (t)
 		thread_tie(t, WIRED_TRACER);
-	return real_table.ptrace(request, pid, at, data);
+	attaches = t && pid > 0 && (request == PTRACE_ATTACH || request == PTRACE_SEIZE);
+	/* It is told of that process from here on, in its maker's place. */
+	if (attaches) {
+		t->parent = true;
+		before = ld_rlx(&made[pid % MADE]);
+		process_made(t, pid);
+	}
+	r = real_table.ptrace(request, pid, at, data);
+	if (attaches && r != 0)
+		st_rlx(&made[pid % MADE], before);
+	return r;
 }
 
 /* Of vfork.S. In the child, which borrows this thread's memory, nothing is ours to serve. */
 struct g *vfork_before(void)
 {
-	if (!served() || !thread_self())
+	if (!served() || !process_making())
 		return NULL;
 	process_forking();
 	return core_vforking();
@@ -145,8 +224,10 @@ struct g *vfork_before(void)
 
 pid_t vfork_after(struct g *gp, long r)
 {
-	if (gp)
+	if (gp) {
+		process_made(ghost_of(gp), (pid_t)r);
 		core_vforked(gp);
+	}
 	process_forked();
 	if (r >= 0)
 		return (pid_t)r;

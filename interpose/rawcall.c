@@ -393,6 +393,7 @@ static bool makes_process(long nr, const long *a)
 
 static long make_process(long nr, const long *a)
 {
+	struct thread *t = process_making();
 	long r;
 
 	process_forking();
@@ -402,6 +403,7 @@ static long make_process(long nr, const long *a)
 		heddle_forked();
 	else
 		loader_forked();
+	process_made(t, (pid_t)r);
 	process_forked();
 	return r;
 }

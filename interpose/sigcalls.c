@@ -158,7 +158,7 @@ EXPORT int kill(pid_t pid, int sig)
 		errno = (int)-r;
 		return -1;
 	}
-	if (signal_first(sig, &info)) {
+	if (signal_choice(sig, &info)) {
 		signal_push_lent(thread_first(), sig);
 		/* Only the caller, perhaps, does not block it. */
 		if (unlikely(signals_held() & ~gmask()) && signals_unblocked())

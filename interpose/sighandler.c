@@ -177,8 +177,7 @@ static bool refused(int sig, const siginfo_t *info)
 }
 
 /* Was it sent to the process, and not to the kernel thread that it found? The clocks of cpu time
- * and timers are for who runs; SIGPIPE and SIGXFSZ come as if by this process's own kill; of a
- * child it is the thread that made it which is told. */
+ * and timers are for who runs; SIGPIPE and SIGXFSZ come as if by this process's own kill. */
 static bool for_process(int sig, const siginfo_t *info)
 {
 	const uint64_t of_thread = signal_bit(SIGSEGV) | signal_bit(SIGBUS) | signal_bit(SIGILL) |
@@ -198,8 +197,22 @@ static bool for_process(int sig, const siginfo_t *info)
 	case SI_KERNEL:
 		return !(of_thread & signal_bit(sig));
 	default:
-		return false;
+		return signal_of_child(sig, info);
 	}
+}
+
+static bool given_away(int sig, const siginfo_t *info)
+{
+	bool given;
+
+	/* First: in a child of vfork, which may be killed at any time, the count is its parent's.
+	 */
+	if (!for_process(sig, info))
+		return false;
+	signals_moving(1);
+	given = signal_choice(sig, info);
+	signals_moving(-1);
+	return given;
 }
 
 static void on_signal(int sig, siginfo_t *info, void *uc)
@@ -212,7 +225,7 @@ static void on_signal(int sig, siginfo_t *info, void *uc)
 
 	if (refused(sig, info) && core_sigrefused(uc)) {
 		/* Nobody hears of it. */
-	} else if (!marked && for_process(sig, info) && signal_first(sig, info)) {
+	} else if (!marked && given_away(sig, info)) {
 		signals_push_soon(sig);
 	} else if (place != SIGPLACE_CORE && !(t && ld_rlx(&t->deaf))) {
 		if (t && move(t, sig, info, uc))

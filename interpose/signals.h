@@ -124,11 +124,13 @@ void siginfo_forked(void);
 
 /* ---- sigroute.c: signals of the process that found no thread ---- */
 
-/* signal_put_off: sig came with info where no thread could take it. signal_first: makes it pending
- * for the first thread, whom the kernel would choose; false: that is the caller, or cannot take it.
- * signals_push_soon: someone pushes it. For handlers too. */
+/* signal_put_off: sig came with info where no thread could take it. signal_choice: makes it pending
+ * for the thread that the kernel would choose; false: that is the caller, or cannot take it.
+ * signal_of_child: it tells what became of a child. signals_push_soon: someone pushes it. For
+ * handlers too. */
 void signal_put_off(int sig, const siginfo_t *info);
-bool signal_first(int sig, const siginfo_t *info);
+bool signal_choice(int sig, const siginfo_t *info);
+bool signal_of_child(int sig, const siginfo_t *info);
 
 /* signal_return: gives it back to the kernel, pending for the process. */
 void signal_return(int sig, const siginfo_t *info);

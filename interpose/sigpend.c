@@ -230,8 +230,10 @@ void signals_pull(void)
 	struct thread *t = thread_self(), *first = thread_first();
 	uint64_t all = ~(uint64_t)0, mask = gmask(), mine = signals_let_in() & ~mask;
 
-	/* It would choose the first, if that one can take it. */
-	if (!t || (t == first ? mine : mine & gmask_of(first->gp)) == 0)
+	/* It would choose the first, if that one can take it, but for a child of this one's. */
+	if (t && t != first)
+		mine &= gmask_of(first->gp) | (t->parent ? signal_bit(SIGCHLD) : 0);
+	if (!t || mine == 0)
 		return;
 	gsigprocmask(SIG_SETMASK, &all, NULL);
 	gsigprocmask(SIG_SETMASK, &mask, NULL);

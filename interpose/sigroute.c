@@ -153,12 +153,25 @@ static bool may_take(struct thread *t, int sig)
 	       (!(gmask_of(t->gp) & signal_bit(sig)) || (ld_sc(&t->awaits) & signal_bit(sig)));
 }
 
-/* The first thread for choice, which the kernel would have chosen, and which programs expect
- * to be interrupted. */
-static struct thread *find_thread(int sig)
+bool signal_of_child(int sig, const siginfo_t *info)
 {
-	struct thread *self = thread_self();
+	return sig == SIGCHLD && info->si_code >= CLD_EXITED && info->si_code <= CLD_CONTINUED;
+}
 
+/* Whom the kernel would have chosen, and programs expect to be interrupted: the thread that made
+ * the child, NULL if it is not known; else the first. */
+static struct thread *choice(int sig, const siginfo_t *info)
+{
+	return signal_of_child(sig, info) ? process_maker(info->si_pid) : thread_first();
+}
+
+/* info: NULL if it is not known. */
+static struct thread *find_thread(int sig, const siginfo_t *info)
+{
+	struct thread *self = thread_self(), *best = info ? choice(sig, info) : NULL;
+
+	if (may_take(best, sig))
+		return best;
 	if (may_take(thread_first(), sig))
 		return thread_first();
 	for (struct g *gp = geach(NULL); gp; gp = geach(gp))
@@ -167,13 +180,13 @@ static struct thread *find_thread(int sig)
 	return NULL;
 }
 
-bool signal_first(int sig, const siginfo_t *info)
+bool signal_choice(int sig, const siginfo_t *info)
 {
-	struct thread *first = thread_first();
+	struct thread *t = choice(sig, info);
 
-	if (thread_self() == first || !may_take(first, sig))
+	if (thread_self() == t || !may_take(t, sig))
 		return false;
-	signal_lend(first, sig, info);
+	signal_lend(t, sig, info);
 	return true;
 }
 
@@ -192,7 +205,7 @@ void signal_put_off(int sig, const siginfo_t *info)
 
 	/* It may have been meant for the one whose kernel thread this is. */
 	if (!may_take(t, sig))
-		t = find_thread(sig);
+		t = find_thread(sig, info);
 	if (t)
 		signal_lend(t, sig, info);
 	else
@@ -267,7 +280,7 @@ static void push_all(int sig)
 	siginfo_t info;
 
 	/* A second look after it was said to be held: who unblocks it does the reverse. */
-	while ((signals_held() & bit) && (t = find_thread(sig)))
+	while ((signals_held() & bit) && (t = find_thread(sig, NULL)))
 		move_to(t, sig);
 	/* One that was let in before the descriptor was made. */
 	while ((ld_sc(&shown) & bit) && signal_unhold(sig, &info))

@@ -73,6 +73,7 @@ struct thread {
 				      one */
 	ATOMIC(bool) connects; /* in a connect that it is to be called out of */
 	ATOMIC(bool) becoming; /* it is in exec_begins .. exec_failed */
+	ATOMIC(bool) making; /* a child whose number it does not know yet */
 	ATOMIC(bool) uncancelled; /* in a call that is no point of cancellation, but made of some */
 	void *(*fn)(void *);
 	void *arg;
@@ -89,6 +90,7 @@ struct thread {
 	bool reaped; /* of such a one glibc has nothing any more */
 	bool main;
 	bool own; /* heddle's, not the program's */
+	bool parent; /* it made a child once */
 	bool rawrobust; /* its robust list is the program's word to the kernel, not glibc's */
 	struct robust_list_head *glibcs_robust; /* once there was another */
 	size_t guard, size; /* as asked for */
@@ -154,8 +156,10 @@ static inline struct thread *thread_of(pthread_t t)
 	return gp ? ghost_of(gp) : NULL;
 }
 
-/* thread_by_tid: of one that gettid named; NULL if it is none of ours, or has ended. In tids.c. */
+/* thread_by_tid: of one that gettid named; NULL if it is none of ours, or has ended.
+ * thread_numbered: for callers who are no thread, too. In tids.c. */
 struct thread *thread_by_tid(pid_t tid);
+struct thread *thread_numbered(pid_t tid);
 
 /* thread_main_init: the record of the program's first thread, which is to become a G.
  * thread_main_started: now it is one. */
@@ -169,10 +173,15 @@ void thread_free(struct thread *t);
 void thread_forked(void);
 
 /* process_init: when there are to be threads. process_forking: the caller is about to fork.
- * process_forked: it has, in the parent. In process.c. */
+ * process_forked: it has, in the parent. process_making: the caller, or NULL, is about to make a
+ * child, in any way; process_made: this one, or none if it is negative. process_maker: who made it,
+ * if that is known. In process.c. */
 void process_init(void);
 void process_forking(void);
 void process_forked(void);
+struct thread *process_making(void);
+void process_made(struct thread *t, pid_t child);
+struct thread *process_maker(pid_t child);
 
 /* credentials_forked: in the child of a fork. In setxid.c. */
 void credentials_forked(void);

@@ -13,16 +13,19 @@
 #include "user.h"
 #include "wire.h"
 
-struct thread *thread_by_tid(pid_t tid)
+struct thread *thread_numbered(pid_t tid)
 {
-	if (!served() || !thread_self())
-		return NULL;
 	for (struct g *gp = geach(NULL); gp; gp = geach(gp)) {
 		struct thread *t = ghost_of(gp);
 		if (t && t->tid == tid && !gdead(gp) && !(ld_acq(&t->life) & FINISHED))
 			return t;
 	}
 	return NULL;
+}
+
+struct thread *thread_by_tid(pid_t tid)
+{
+	return served() && thread_self() ? thread_numbered(tid) : NULL;
 }
 
 bool signal_tid(pid_t tid, int sig, long *r)

@@ -1,0 +1,248 @@
+/* What becomes of a child is told to the thread that made it, or traces it. The same holds
+ * natively. */
+#include "event.h"
+
+#include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+
+enum { ROUNDS = 60 };
+
+static pthread_t maker, tracer;
+static _Atomic int by_maker, by_tracer, by_others, made;
+static _Atomic bool stop, unknown;
+static struct event over;
+static volatile pid_t child;
+
+static void counts(int sig)
+{
+	(void)sig;
+	if (pthread_equal(pthread_self(), maker))
+		by_maker++;
+	else if (pthread_equal(pthread_self(), tracer))
+		by_tracer++;
+	else
+		by_others++;
+	if (child == 0)
+		unknown = true;
+}
+
+static void handle(int sig)
+{
+	struct sigaction act = { .sa_handler = counts, .sa_flags = SA_NODEFER };
+
+	EXPECT_EQ(sigaction(sig, &act, NULL), 0);
+}
+
+static void reap(pid_t pid)
+{
+	while (waitpid(pid, NULL, __WALL) != pid)
+		EXPECT_EQ(errno, EINTR);
+}
+
+/* ---- three ways to make one ---- */
+
+static int gate[2]; /* what it reads from first; none if it is not open */
+static char *const reads_line[] = { "sh", "-c", "read x", NULL };
+
+static pid_t forks(void)
+{
+	pid_t pid = fork();
+	char c;
+
+	if (pid == 0) {
+		EXPECT(gate[0] < 0 || read(gate[0], &c, 1) == 1);
+		_exit(0);
+	}
+	return pid;
+}
+
+static pid_t vforks(void)
+{
+	pid_t pid = vfork();
+
+	if (pid == 0) {
+		dup2(gate[0], 0);
+		execvp(reads_line[0], reads_line);
+		_exit(1);
+	}
+	return pid;
+}
+
+static pid_t spawns(void)
+{
+	posix_spawn_file_actions_t actions;
+
+	posix_spawn_file_actions_init(&actions);
+	if (gate[0] >= 0)
+		posix_spawn_file_actions_adddup2(&actions, gate[0], 0);
+	EXPECT_EQ(posix_spawnp((pid_t *)&child, reads_line[0], &actions, NULL, reads_line, environ),
+		  0);
+	posix_spawn_file_actions_destroy(&actions);
+	return child;
+}
+
+static pid_t (*const way[])(void) = { forks, vforks, spawns };
+
+static void *waits_for_children(void *arg)
+{
+	for (int i = 0; i < 12; i++) {
+		pid_t pid = way[i % 3]();
+		EXPECT(pid > 0);
+		made++;
+		FAILS(pause(), EINTR);
+		EXPECT_EQ(by_maker, i + 1);
+		reap(pid);
+		tick(&over);
+	}
+	return arg;
+}
+
+TEST(the_end_of_a_child_interrupts_the_thread_that_made_it)
+{
+	EXPECT_EQ(pipe(gate), 0);
+	handle(SIGCHLD);
+	start(&maker, 1, waits_for_children, NULL);
+	for (int i = 0; i < 12; i++) {
+		while (made <= i)
+			sched_yield();
+		settle();
+		EXPECT_EQ(write(gate[1], "\n", 1), 1);
+		await(&over, i + 1);
+	}
+	join(&maker, 1);
+	EXPECT_EQ(by_others, 0);
+}
+
+/* ---- a child that ends before its maker has heard of it ---- */
+
+static void *makes_brief_ones(void *arg)
+{
+	maker = pthread_self();
+	for (int i = 0; i < ROUNDS; i++) {
+		int before = by_maker + by_others;
+		child = 0;
+		unknown = false;
+		pid_t pid = way[i % 3]();
+		reap(pid);
+		while (by_maker + by_others == before)
+			usleep(500);
+		/* posix_spawn says who it is before a handler can run. */
+		EXPECT(i % 3 != 2 || !unknown);
+	}
+	tick(&over);
+	return arg;
+}
+
+static void *computes(void *arg)
+{
+	while (!stop)
+		continue;
+	return arg;
+}
+
+TEST(a_child_that_ends_at_once_is_its_maker_s)
+{
+	pthread_t t[2];
+
+	gate[0] = -1;
+	EXPECT_EQ(close(0), 0);
+	handle(SIGCHLD);
+	start(t, 1, computes, NULL);
+	start(t + 1, 1, makes_brief_ones, NULL);
+	await(&over, 1);
+	stop = true;
+	join(t, 2);
+	/* Another may have it while the kernel has its maker's signals blocked. */
+	EXPECT(by_others <= ROUNDS / 10);
+}
+
+/* ---- a child of vfork is killed in a handler, which has the memory of its parent ---- */
+
+static void *kills(void *arg)
+{
+	while (!stop) {
+		pid_t pid = child;
+		if (pid == 0) {
+			sched_yield();
+			continue;
+		}
+		child = 0;
+		for (int i = 0; i < 2000; i++)
+			kill(pid, SIGUSR1);
+		kill(pid, SIGKILL);
+	}
+	return arg;
+}
+
+TEST(a_child_of_vfork_that_is_killed_in_a_handler_leaves_its_parent_whole)
+{
+	sigset_t set, old;
+	pthread_t t;
+
+	handle(SIGUSR1);
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR2);
+	start(&t, 1, kills, NULL);
+	for (int i = 0; i < ROUNDS; i++) {
+		pid_t pid = vfork();
+		if (pid == 0) {
+			child = getpid();
+			for (;;)
+				continue;
+		}
+		reap(pid);
+		EXPECT_EQ(pthread_sigmask(SIG_BLOCK, &set, &old), 0);
+		EXPECT_EQ(pthread_sigmask(SIG_SETMASK, &old, NULL), 0);
+	}
+	stop = true;
+	join(&t, 1);
+}
+
+/* ---- who traces it is told instead ---- */
+
+static void *makes_one(void *arg)
+{
+	gate[0] = -1;
+	child = fork();
+	if (child == 0)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	while (child == 0)
+		pause();
+	tick(&over);
+	await(&over, 2);
+	reap(child);
+	return arg;
+}
+
+static void *traces(void *arg)
+{
+	int status;
+
+	await(&over, 1);
+	by_maker = 0;
+	EXPECT_EQ(ptrace(PTRACE_ATTACH, child, NULL, NULL), 0);
+	EXPECT_EQ(waitpid(child, &status, __WALL), child);
+	for (int i = 0; i < 10; i++) {
+		EXPECT_EQ(ptrace(PTRACE_CONT, child, NULL, NULL), 0);
+		EXPECT_EQ(kill(child, SIGUSR2), 0);
+		while (waitpid(child, &status, __WALL) != child)
+			EXPECT_EQ(errno, EINTR);
+		EXPECT(WIFSTOPPED(status));
+	}
+	EXPECT_EQ(ptrace(PTRACE_DETACH, child, NULL, NULL), 0);
+	EXPECT(by_tracer > 0);
+	EXPECT_EQ(by_maker, 0);
+	EXPECT_EQ(kill(child, SIGKILL), 0);
+	tick(&over);
+	return arg;
+}
+
+TEST(the_stops_of_a_child_are_told_to_who_traces_it)
+{
+	handle(SIGCHLD);
+	start(&maker, 1, makes_one, NULL);
+	start(&tracer, 1, traces, NULL);
+	join(&maker, 1);
+	join(&tracer, 1);
+}
