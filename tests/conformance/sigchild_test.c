@@ -17,14 +17,15 @@ static volatile pid_t child;
 static void counts(int sig)
 {
 	(void)sig;
-	if (pthread_equal(pthread_self(), maker))
+	if (pthread_equal(pthread_self(), maker)) {
+		if (child == 0)
+			unknown = true;
 		by_maker++;
-	else if (pthread_equal(pthread_self(), tracer))
+	} else if (pthread_equal(pthread_self(), tracer)) {
 		by_tracer++;
-	else
+	} else {
 		by_others++;
-	if (child == 0)
-		unknown = true;
+	}
 }
 
 static void handle(int sig)
@@ -127,7 +128,7 @@ static void *makes_brief_ones(void *arg)
 		reap(pid);
 		while (by_maker + by_others == before)
 			usleep(500);
-		/* posix_spawn says who it is before a handler can run. */
+		/* posix_spawn says who it is before a handler can run here. */
 		EXPECT(i % 3 != 2 || !unknown);
 	}
 	tick(&over);
