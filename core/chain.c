@@ -1,6 +1,6 @@
 /* Chains: Gs of which each makes the next one ready and gives way to it, in one slice. While others
  * wait, a chain lasts no longer than what ran on its P since the one before, nor than so many of
- * those slices did on average, though never less than some microseconds. Beside Gs that compute it
+ * those slices did on average, though never less than 10 us. Beside Gs that compute it
  * so has its half of the time, until its slice ends; beside those that run for a moment they need
  * not wait for that end.
  *
@@ -10,7 +10,7 @@
 
 #include "cpu.h"
 
-enum { LEAST_CYCLES = ARCH_CYCLES_20US / 4, SLICES = 16 };
+enum { LEAST_CYCLES = ARCH_CYCLES_20US / 2, SLICES = 16 };
 
 void chain_ended(struct p *pp)
 {
@@ -44,8 +44,9 @@ static struct g *give_way(struct m *mp, struct p *pp, struct g *gp, bool local, 
 	}
 	chain_ended(pp);
 	pp->chain = 0;
-	/* Those who looked for work may have left it to us, who would have run it next. */
-	wakep_global(mp);
+	/* Those who looked for work may have left it to us, who would have run it next. Not here,
+	 * where who parks holds the lock of what he waits for. */
+	mp->owes = true;
 	return gp;
 }
 

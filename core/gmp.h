@@ -173,6 +173,7 @@ struct m {
 	struct g *pendingg; /* taken off a queue, to be run by the g0 loop */
 	ATOMIC(struct g *) lockedg; /* written by this M, or by who holds its G */
 	bool spoilt; /* its kernel thread ends with lockedg */
+	bool owes; /* a wake-up for what chain.c put where others may take it */
 	bool published; /* in sched.allm */
 	bool leader; /* the process's first kernel thread, or whatever called core_init */
 	bool lockedwait; /* asleep until its lockedg is handed a P; under sched.lock */

@@ -252,6 +252,10 @@ void finish_switch(struct m *mp)
 		post_preempt(mp, gp);
 		break;
 	}
+	if (unlikely(mp->owes)) {
+		mp->owes = false;
+		wakep_global(mp);
+	}
 	DCHECK(GMP_G5, mp->nheld == 0);
 }
 

@@ -45,6 +45,8 @@ static inline struct call announce(enum plain name, int road)
 	}
 	if (!a.t)
 		return a;
+	if (road & SPAWNS)
+		a.t->parent = true;
 	a.handled = ld_rlx(&a.t->handled);
 	a.lent = io_lends(a.t, a.kind, road & LASTS);
 	if (road & ENDS)

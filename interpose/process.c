@@ -100,6 +100,8 @@ EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
 	if (!served() || (flags & CLONE_THREAD))
 		return real_table.clone(fn, stack, flags, arg, parent, tls, child);
 	t = process_making();
+	if (t && (flags & CLONE_VFORK))
+		st_rlx(&t->making, false);
 	if (!(flags & CLONE_VM)) {
 		process_forking();
 		loader_forks();
@@ -166,21 +168,37 @@ void process_made(struct thread *t, pid_t child)
 	st_rel(&t->making, false);
 }
 
+/* Of the threads that make a child just now the only one, and not where one that makes children
+ * runs: it would find the kernel thread of its maker, if that one had its signals open. */
+static struct thread *only_maker(void)
+{
+	struct thread *self = thread_self(), *only = NULL;
+
+	if (self && (self->parent || ld_acq(&self->making)))
+		return ld_acq(&self->making) ? self : NULL;
+	for (struct g *gp = geach(NULL); gp; gp = geach(gp)) {
+		struct thread *t = ghost_of(gp);
+		if (!t || !ld_acq(&t->making))
+			continue;
+		if (only)
+			return NULL;
+		only = t;
+	}
+	return only;
+}
+
 struct thread *process_maker(pid_t child)
 {
 	ATOMIC(uint64_t) *by = &made[(uint32_t)child % MADE];
 	struct thread *maker = NULL;
+	uint64_t found = ld_rlx(by);
 
 	/* It may end before its maker has heard of it. */
-	if (ld_rlx(by) >> 32 != (uint64_t)child)
-		for (struct g *gp = geach(NULL); gp && !maker; gp = geach(gp)) {
-			struct thread *t = ghost_of(gp);
-			if (t && ld_acq(&t->making))
-				maker = t;
-		}
-	if (ld_rlx(by) >> 32 == (uint64_t)child)
-		return thread_numbered((pid_t)ld_rlx(by));
-	return maker;
+	if (found >> 32 != (uint64_t)child) {
+		maker = only_maker();
+		found = ld_rlx(by);
+	}
+	return found >> 32 == (uint64_t)child ? thread_numbered((pid_t)found) : maker;
 }
 
 EXPORT long ptrace(enum __ptrace_request request, ...)
@@ -209,15 +227,19 @@ EXPORT long ptrace(enum __ptrace_request request, ...)
 	}
 	r = real_table.ptrace(request, pid, at, data);
 	if (attaches && r != 0)
-		st_rlx(&made[pid % MADE], before);
+		cas_rlx(&made[pid % MADE], (uint64_t)pid << 32 | (uint32_t)t->tid, before);
 	return r;
 }
 
 /* Of vfork.S. In the child, which borrows this thread's memory, nothing is ours to serve. */
 struct g *vfork_before(void)
 {
-	if (!served() || !process_making())
+	struct thread *t = served() ? thread_self() : NULL;
+
+	if (!t)
 		return NULL;
+	/* It sleeps until the child is gone, or another program: it is not in doubt who made it. */
+	t->parent = true;
 	process_forking();
 	return core_vforking();
 }

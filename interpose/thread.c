@@ -113,7 +113,8 @@ void thread_forked(void)
 	first = thread_self();
 	first->wired = false;
 	first->owns = false;
-	first->spoilt = first->tied = false;
+	first->spoilt = first->tied = first->parent = false;
+	st_rlx(&first->making, false);
 	/* The kernel's is that of the M that forked. */
 	alternate = first->altstack;
 	if (!alternate.ss_sp)
