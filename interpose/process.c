@@ -153,6 +153,7 @@ struct thread *process_making(void)
 
 	if (t) {
 		t->parent = true;
+		/* Before the call that makes it, of which the signal comes: process_maker. */
 		st_sc(&t->making, true);
 	}
 	return t;

@@ -352,7 +352,7 @@ TEST(a_cancelled_fgets_unlocks_its_FILE)
 /* ---- a descriptor that stdio opened anew is waited for by nobody's registration but its own ----
  */
 
-static char fifo[2][PATH_MAX];
+static char fifo[3][PATH_MAX];
 static FILE *reopened;
 static struct event anew, begun, waiting, whole;
 
@@ -386,29 +386,28 @@ static void *writes_and_waits(void *arg)
 	char command[3 * PATH_MAX];
 
 	await(&anew, 1);
-	EXPECT_EQ(system("sleep 0.2"), 0);
+	snprintf(command, sizeof(command), "read x <%s", fifo[2]);
+	EXPECT_EQ(system(command), 0);
 	tick(&begun);
 	await(&waiting, 1);
-	snprintf(command, sizeof(command),
-		 "sleep 0.05; echo x >%s; while [ ! -e %s.read ]; do sleep 0.01; done", fifo[1],
-		 fifo[1]);
+	snprintf(command, sizeof(command), "echo x >%s; read x <%s", fifo[1], fifo[2]);
 	EXPECT_EQ(system(command), 0);
 	return arg;
 }
 
 TEST(a_file_that_was_opened_anew_is_read_while_another_is_in_a_call)
 {
-	char directory[] = "/tmp/anew-XXXXXX", mark[PATH_MAX + 8];
-	int quiet[2];
+	char directory[] = "/tmp/anew-XXXXXX";
+	int quiet[2], gate;
 	pthread_t t[3];
-	FILE *f;
 
 	EXPECT(mkdtemp(directory) != NULL);
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 3; i++) {
 		snprintf(fifo[i], sizeof(fifo[i]), "%s/%d", directory, i);
 		EXPECT_EQ(mkfifo(fifo[i], 0600), 0);
 	}
 	reopened = fopen(fifo[0], "r+");
+	gate = open(fifo[2], O_RDWR);
 	EXPECT_EQ(pipe(quiet), 0);
 	start(t, 1, reads_quiet, &quiet[0]);
 	start(t + 1, 1, reads_anew, NULL);
@@ -416,15 +415,14 @@ TEST(a_file_that_was_opened_anew_is_read_while_another_is_in_a_call)
 	settle();
 	EXPECT_EQ(fputc('y', reopened), 'y');
 	EXPECT_EQ(fflush(reopened), 0);
+	await(&anew, 1);
+	settle();
+	EXPECT_EQ(write(gate, "\n", 1), 1);
 	await(&whole, 1);
-	snprintf(mark, sizeof(mark), "%s.read", fifo[1]);
-	f = fopen(mark, "w");
-	EXPECT(f != NULL);
-	fclose(f);
+	EXPECT_EQ(write(gate, "\n", 1), 1);
 	EXPECT_EQ(write(quiet[1], "x", 1), 1);
 	join(t, 3);
-	unlink(mark);
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 3; i++)
 		unlink(fifo[i]);
 	rmdir(directory);
 }
