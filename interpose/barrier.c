@@ -42,7 +42,7 @@ EXPORT int pthread_barrier_wait(pthread_barrier_t *b)
 	if (bar->shared) {
 		bool g = thread_self() != NULL;
 		if (g)
-			entersyscall();
+			wait_enter();
 		r = real_table.pthread_barrier_wait(b);
 		if (g)
 			exitsyscall();

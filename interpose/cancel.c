@@ -194,7 +194,7 @@ void cancel_enter(const void *at)
 	compiler_barrier();
 	if (unlikely(ld_rlx(&t->cancel) & CANCELED))
 		cancel_point();
-	entersyscall();
+	wait_enter();
 }
 
 void cancel_leave(void)

@@ -198,7 +198,9 @@ static int special(pthread_mutex_t *m, enum how how, clockid_t clock, const stru
 		if (r != EBUSY)
 			return r == 0 ? inherited(m) : r;
 	}
-	if (wait)
+	if (wait && ld_rlx(WORD(m)) != FREE)
+		wait_enter();
+	else if (wait)
 		entersyscall();
 	r = how == LOCK	   ? real_table.pthread_mutex_lock(m)
 	    : how == TRY   ? real_table.pthread_mutex_trylock(m)

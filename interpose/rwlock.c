@@ -171,7 +171,7 @@ static int shared(pthread_rwlock_t *l, bool write, clockid_t clock, const struct
 	if (r != EBUSY && r != EAGAIN)
 		return r;
 	if (g)
-		entersyscall();
+		wait_enter();
 	if (until)
 		r = write ? real_table.pthread_rwlock_clockwrlock(l, clock, until)
 			  : real_table.pthread_rwlock_clockrdlock(l, clock, until);

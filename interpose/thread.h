@@ -260,7 +260,15 @@ void cancel_resume(struct thread *t, enum interruptible what);
  * cancellation acts. */
 void cancel_over(void);
 
-/* cancel_enter .. cancel_leave: entersyscall and exitsyscall, about a call of glibc's that waits at
+/* wait_enter: entersyscall, before a call of glibc's that waits for another thread: as a rule that
+ * one needs a P. */
+static inline void wait_enter(void)
+{
+	core_lend();
+	entersyscall();
+}
+
+/* cancel_enter .. cancel_leave: wait_enter and exitsyscall, about a call of glibc's that waits at
  * its object `at`, of that size at most SHARED_BYTES, and that a cancellation ends. */
 enum { SHARED_BYTES = 48 };
 void cancel_enter(const void *at);

@@ -78,6 +78,37 @@ static uint64_t mutex_1000(uint64_t n)
 	return contended(1000, n);
 }
 
+/* One that the kernel hands over, and some work with it. */
+static pthread_mutex_t inherits;
+
+static void pi_member(unsigned i, uint64_t n)
+{
+	enum { STEPS = 5000 };
+
+	(void)i;
+	while (n-- > 0) {
+		MUST(pthread_mutex_lock(&inherits) == 0);
+		count++;
+		bench_work(STEPS);
+		MUST(pthread_mutex_unlock(&inherits) == 0);
+	}
+}
+
+static uint64_t mutex_pi_8(uint64_t n)
+{
+	pthread_mutexattr_t attr;
+	uint64_t ns;
+
+	count = 0;
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_setprotocol(&attr, PTHREAD_PRIO_INHERIT);
+	MUST(pthread_mutex_init(&inherits, &attr) == 0);
+	ns = bench_team(8, pi_member, n / 8);
+	MUST(count == n);
+	MUST(pthread_mutex_destroy(&inherits) == 0);
+	return ns;
+}
+
 /* One in a hundred writes. */
 static void rwlock_member(unsigned i, uint64_t n)
 {
@@ -122,6 +153,7 @@ const struct row bench_rows[] = {
 	{ .name = "mutex-2", .timed = mutex_2, .multiple = 2 },
 	{ .name = "mutex-64", .timed = mutex_64, .multiple = 64 },
 	{ .name = "mutex-1000", .timed = mutex_1000, .multiple = 1000 },
+	{ .name = "mutex-pi-8", .timed = mutex_pi_8, .multiple = 8 },
 	{ .name = "rwlock-64", .timed = rwlock_64, .multiple = 64 },
 	{ 0 },
 };

@@ -69,18 +69,29 @@ static void sem_player(unsigned me, uint64_t n)
 	}
 }
 
-static uint64_t pingpong_sem(uint64_t n)
+static uint64_t by_sems(int shared, uint64_t n)
 {
 	uint64_t ns;
 
 	turns = 0;
-	sem_init(&sem[0], 0, 1);
-	sem_init(&sem[1], 0, 0);
+	sem_init(&sem[0], shared, 1);
+	sem_init(&sem[1], shared, 0);
 	ns = bench_team(2, sem_player, n);
 	MUST(turns == 2 * n);
 	sem_destroy(&sem[0]);
 	sem_destroy(&sem[1]);
 	return ns;
+}
+
+static uint64_t pingpong_sem(uint64_t n)
+{
+	return by_sems(0, n);
+}
+
+/* Which other processes might use, too: glibc's own. */
+static uint64_t pingpong_shared(uint64_t n)
+{
+	return by_sems(1, n);
 }
 
 /* A round: everybody does its share of WORK_NS, then all meet. The figure is the round's time
@@ -182,6 +193,7 @@ const struct row bench_rows[] = {
 	{ .name = "pingpong-cond", .timed = pingpong_cond },
 	{ .name = "pingpong-broadcast", .timed = pingpong_broadcast },
 	{ .name = "pingpong-sem", .timed = pingpong_sem },
+	{ .name = "pingpong-shared", .timed = pingpong_shared },
 	{ .name = "barrier-64", .once = barrier_64 },
 	{ .name = "queue-4+4", .timed = queue_4_4, .multiple = SIDE },
 	{ 0 },

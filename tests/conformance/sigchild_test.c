@@ -12,7 +12,7 @@ static pthread_t maker, tracer;
 static _Atomic int by_maker, by_tracer, by_others;
 static _Atomic bool stop, unknown;
 static int astray;
-static struct event over, made, told; /* told: by a handler */
+static struct event over, made, asleep, computing, told; /* told: by a handler */
 static volatile pid_t child;
 
 static void counts(int sig)
@@ -101,20 +101,42 @@ static void *waits_for_children(void *arg)
 	return arg;
 }
 
+/* They keep the kernel thread busy by which the child was made. */
+static void *computes_meanwhile(void *arg)
+{
+	for (int i = 1; i <= 12; i++) {
+		await(&asleep, i);
+		tick(&computing);
+		while (over.n < i && by_others == 0)
+			continue;
+	}
+	return arg;
+}
+
 TEST(the_end_of_a_child_interrupts_the_thread_that_made_it)
 {
+	enum { BESIDE = 10 };
+	pthread_t t[BESIDE];
+
 	EXPECT_EQ(pipe(gate), 0);
 	handle(SIGCHLD);
+	start(t, BESIDE, computes_meanwhile, NULL);
 	start(&maker, 1, waits_for_children, NULL);
 	for (int i = 0; i < 12; i++) {
 		/* It runs, lest it be woken where the child is made. */
 		while (made.n <= i)
 			sched_yield();
 		settle();
+		tick(&asleep);
+		await(&computing, BESIDE * (i + 1));
 		EXPECT_EQ(write(gate[1], "\n", 1), 1);
-		await(&over, i + 1);
+		while (over.n <= i && by_others == 0)
+			sched_yield();
+		if (by_others > 0)
+			interrupt(maker, SIGCHLD, &over, i + 1);
 	}
 	join(&maker, 1);
+	join(t, BESIDE);
 	EXPECT_EQ(by_others, 0);
 }
 
