@@ -92,7 +92,8 @@ $(BUILD)/$(1)/tests/bench/%_bench: $(BUILD)/$(1)/tests/bench/%_bench.c.o \
 endef
 $(foreach v,$(VARIANTS),$(eval $(call variant,$(v))))
 
-# The injected object: the core, shim and interpose. Its debug twin is for tests, notrace and unpoliced to see what
+# The injected object: the core, shim and interpose. What it exports is its own to itself: no program's function of that
+# name comes between, and the loader need not look. Its debug twin is for tests, notrace and unpoliced to see what
 # counters and policies cost.
 $(BUILD)/exports.map: interpose/calls.def interpose/exports.sh
 	@mkdir -p $(@D)
@@ -102,7 +103,7 @@ define object
 $(1): $$(patsubst %,$(BUILD)/$(2)/%.o,$(SHIM)) $(BUILD)/$(2)/libcore.a $(BUILD)/exports.map
 	@mkdir -p $$(@D)
 	$$(Q)$$(CC) -shared -o $$@ $$(filter %.o,$$^) $(BUILD)/$(2)/libcore.a \
-		-Wl,-z,defs -Wl,-z,now -Wl,-soname,libheddle.so \
+		-Wl,-Bsymbolic -Wl,-z,defs -Wl,-z,now -Wl,-soname,libheddle.so \
 		-Wl,--version-script=$(BUILD)/exports.map
 endef
 $(eval $(call object,$(BUILD)/libheddle.so,release))
