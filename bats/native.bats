@@ -128,10 +128,63 @@ C
 	[ "${lines[0]}" = "heddle: runs natively: $work/libown.so has its own usleep, and must be preloaded before heddle" ]
 	[ "${lines[1]}" = own ]
 	[ "${lines[2]}" = 5 ]
-	run env LD_PRELOAD="$work/libown.so:$heddle" "$work/u"
+	for how in "LD_PRELOAD=$work/libown.so:$heddle" "LD_PRELOAD=$work/libown.so $top/build/heddle"; do
+		# shellcheck disable=SC2086  # words
+		run env $how "$work/u"
+		[ "$status" -eq 0 ]
+		[ "${lines[0]}" = own ]
+		[ "${lines[1]}" = 5 ]
+	done
+}
+
+@test "a library before heddle that asks for a version of what it wraps has heddle's" {
+	cat >"$work/w.c" <<'C'
+#include <pthread.h>
+#include <stdio.h>
+#include <time.h>
+static int turn;
+static void *plays(void *me)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+	struct timespec until = { .tv_sec = time(NULL) + 100 };
+	pthread_mutex_lock(&lock);
+	while (turn < 200) {
+		while (turn % 2 != (me != 0) && turn < 200)
+			if (pthread_cond_timedwait(&cond, &lock, &until))
+				return &turn;
+		turn++;
+		pthread_cond_broadcast(&cond);
+	}
+	pthread_mutex_unlock(&lock);
+	return NULL;
+}
+int main(void)
+{
+	pthread_t t;
+	void *late;
+	pthread_create(&t, NULL, plays, &turn);
+	late = plays(NULL);
+	return pthread_join(t, late ? NULL : &late) || late;
+}
+C
+	gcc -pthread "$work/w.c" -o "$work/w"
+	cat >"$work/v.c" <<'C'
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+int pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m, const struct timespec *until)
+{
+	static int (*next)(pthread_cond_t *, pthread_mutex_t *, const struct timespec *);
+	if (!next)
+		next = dlvsym(RTLD_NEXT, "pthread_cond_timedwait", "GLIBC_2.3.2"), puts("wrapped");
+	return next(c, m, until);
+}
+C
+	gcc -D_GNU_SOURCE -shared -fPIC "$work/v.c" -o "$work/libv.so"
+	run env LD_PRELOAD="$work/libv.so:$heddle" timeout 30 "$work/w"
 	[ "$status" -eq 0 ]
-	[ "${lines[0]}" = own ]
-	[ "${lines[1]}" = 5 ]
+	[ "${lines[0]}" = wrapped ]
 }
 
 @test "a program may write over its environment" {

@@ -1,6 +1,8 @@
-/* dlsym of a library by its handle: who asks the C library for a call by name (ctypes and other
- * foreign functions, Free Pascal's threads) would pass heddle by, and half the process would be
- * told of the kernel's threads. Its entry is in dlsym.S. */
+/* dlsym of a library by its handle, and dlvsym: who asks the C library for a call by name (ctypes
+ * and other foreign functions, Free Pascal's threads, a wrapper in front of heddle that wants a
+ * version of it) would pass heddle by, and half the process would be told of the kernel's threads.
+ * Their entries are in dlsym.S. */
+#include <dlfcn.h>
 #include <stddef.h>
 
 #include "atomic.h"
@@ -9,6 +11,7 @@
 #include "thread.h"
 
 typedef void *lookup(void *library, const char *name);
+typedef void *versioned_lookup(void *library, const char *name, const char *version);
 
 lookup symbol_of;
 lookup *symbol_real(void);
@@ -38,4 +41,41 @@ void *symbol_of(void *library, const char *name)
 	 * be called by ours again. */
 	ours = lookup_before(name, at);
 	return ours ? ours : at;
+}
+
+/* A version of ours there is none, so whoever asks for one looks past heddle, and past others that
+ * have no versions. */
+struct versioned {
+	void *ours; /* or NULL: what the real one says */
+	versioned_lookup *real;
+};
+
+struct versioned symbol_versioned(void *library, const char *name, const char *version,
+				  const void *caller);
+
+struct versioned symbol_versioned(void *library, const char *name, const char *version,
+				  const void *caller)
+{
+	static ATOMIC(versioned_lookup *) known;
+	struct versioned v = { NULL, ld_rlx(&known) };
+	const struct link_map *from = NULL;
+	bool as_seen = library == RTLD_NEXT || library == RTLD_DEFAULT;
+	Dl_info info;
+	void *at;
+
+	if (!v.real) {
+		v.real = (versioned_lookup *)lookup_behind("dlvsym");
+		st_rlx(&known, v.real);
+	}
+	if (!served())
+		return v;
+	if (library == RTLD_NEXT &&
+	    !dladdr1(caller, &info, (void **)(uintptr_t)&from, RTLD_DL_LINKMAP))
+		return v;
+	if (as_seen && !lookup_reaches(from, name))
+		return v;
+	at = v.real(as_seen ? RTLD_NEXT : library, name, version);
+	if (at)
+		v.ours = lookup_before(name, at);
+	return v;
 }

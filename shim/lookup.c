@@ -194,6 +194,23 @@ void *lookup_in(const struct link_map *object, const char *name)
 	return s ? (void *)(o.base + s->st_value) : NULL;
 }
 
+bool lookup_reaches(const struct link_map *from, const char *name)
+{
+	const struct link_map *map = from ? from->l_next : _r_debug.r_map;
+	uint32_t h = hash_of(name);
+
+	for (; map && map->l_ld != _DYNAMIC; map = map->l_next) {
+		const ElfW(Sym) * s;
+		struct object o;
+		if (!describe(&o, map) || o.nbuckets == 0 || !(s = find(&o, name, h)))
+			continue;
+		/* One that knows no versions has all; else one without is passed by. */
+		if (!o.versions || o.versions[s - o.symbols] > VER_NDX_GLOBAL)
+			return false;
+	}
+	return map != NULL;
+}
+
 size_t lookup_size(const char *name, const void *fn)
 {
 	uint32_t h = hash_of(name);

@@ -24,6 +24,10 @@ void *lookup_behind(const char *name);
 struct link_map;
 void *lookup_in(const struct link_map *object, const char *name);
 
+/* lookup_reaches: does who asks for a version of that name in the objects behind `from`, or NULL:
+ * in all, come by heddle before another has it? Slower. */
+bool lookup_reaches(const struct link_map *from, const char *name);
+
 /* lookup_hidden: the file of the object in which lookup_next just found one; NULL if that is the C
  * library. */
 const char *lookup_hidden(void);

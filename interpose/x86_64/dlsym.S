@@ -1,5 +1,5 @@
-/* dlsym: the two handles that say "as seen from the caller" go by the return address, so there the
- * real one is jumped to, with the caller's still on the stack. */
+/* dlsym, dlvsym: the two handles that say "as seen from the caller" go by the return address, so there
+ * the real one is jumped to, with the caller's still on the stack. */
 	.text
 	.globl dlsym
 	.type dlsym, @function
@@ -25,4 +25,31 @@ dlsym:
 	jmp *%rax
 	.cfi_endproc
 	.size dlsym, . - dlsym
+
+	.globl dlvsym
+	.type dlvsym, @function
+	.p2align 4
+dlvsym:
+	.cfi_startproc
+	movq (%rsp), %rcx
+	pushq %rdi
+	.cfi_adjust_cfa_offset 8
+	pushq %rsi
+	.cfi_adjust_cfa_offset 8
+	pushq %rdx
+	.cfi_adjust_cfa_offset 8
+	call symbol_versioned /* ours, and the real dlvsym */
+	movq %rdx, %rcx
+	popq %rdx
+	.cfi_adjust_cfa_offset -8
+	popq %rsi
+	.cfi_adjust_cfa_offset -8
+	popq %rdi
+	.cfi_adjust_cfa_offset -8
+	testq %rax, %rax
+	jnz 1f
+	jmp *%rcx
+1:	ret
+	.cfi_endproc
+	.size dlvsym, . - dlvsym
 	.section .note.GNU-stack, "", @progbits

@@ -43,8 +43,9 @@ char *inject_value(void)
 			library);
 		return NULL;
 	}
-	if (asprintf(&value, "%s%s%s", library, others && *others ? ":" : "",
-		     others ? others : "") < 0) {
+	/* Behind others: what they wrap is ours. */
+	if (asprintf(&value, "%s%s%s", others ? others : "", others && *others ? ":" : "",
+		     library) < 0) {
 		fprintf(stderr, "heddle: LD_PRELOAD: %s\n", strerror(errno));
 		return NULL;
 	}

@@ -20,6 +20,16 @@ static void named(void *function, const char *name)
 	memcpy(function, &at, sizeof(at));
 }
 
+static pid_t of_version(void *library)
+{
+	void *at = dlvsym(library, "gettid", "GLIBC_2.30");
+	pid_t (*ask)(void);
+
+	EXPECT(at != NULL);
+	memcpy(&ask, &at, sizeof(ask));
+	return ask();
+}
+
 static void *asks_who_it_is(void *arg)
 {
 	pid_t (*by_handle)(void), (*by_default)(void), (*by_next)(void);
@@ -33,6 +43,9 @@ static void *asks_who_it_is(void *arg)
 	EXPECT_EQ(by_handle(), gettid());
 	EXPECT_EQ(by_default(), gettid());
 	EXPECT_EQ(by_next(), gettid());
+	EXPECT_EQ(of_version(dlopen("libc.so.6", RTLD_NOW)), gettid());
+	EXPECT_EQ(of_version(RTLD_DEFAULT), gettid());
+	EXPECT_EQ(of_version(RTLD_NEXT), gettid());
 	return arg;
 }
 
@@ -84,6 +97,10 @@ TEST(a_name_that_no_library_has_is_an_error)
 	EXPECT(dlsym(library, "no_such_name") == NULL);
 	EXPECT(dlerror() != NULL);
 	EXPECT(dlsym(RTLD_DEFAULT, "no_such_name") == NULL);
+	EXPECT(dlerror() != NULL);
+	EXPECT(dlvsym(library, "gettid", "GLIBC_0.0") == NULL);
+	EXPECT(dlerror() != NULL);
+	EXPECT(dlvsym(RTLD_NEXT, "gettid", "GLIBC_0.0") == NULL);
 	EXPECT(dlerror() != NULL);
 	EXPECT(dlsym(library, "gettid") != NULL);
 	EXPECT(dlerror() == NULL);
