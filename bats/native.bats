@@ -187,6 +187,75 @@ C
 	[ "${lines[0]}" = wrapped ]
 }
 
+@test "a module that is bound to its own libraries first has heddle's calls, from its constructors on" {
+	cat >"$work/module.c" <<'C'
+#include <pthread.h>
+static pthread_t waiter;
+static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t c = PTHREAD_COND_INITIALIZER;
+static int over;
+static void *waits(void *arg)
+{
+	pthread_mutex_lock(&m);
+	while (!over)
+		pthread_cond_wait(&c, &m);
+	pthread_mutex_unlock(&m);
+	return arg;
+}
+__attribute__((constructor)) static void begin(void) { pthread_create(&waiter, NULL, waits, NULL); }
+int end(void)
+{
+	pthread_mutex_lock(&m);
+	over = 1;
+	pthread_cond_signal(&c);
+	pthread_mutex_unlock(&m);
+	return pthread_join(waiter, NULL);
+}
+void unlock(pthread_rwlock_t *l) { pthread_rwlock_unlock(l); }
+int create(pthread_t *t, void *(*fn)(void *)) { return pthread_create(t, NULL, fn, NULL); }
+int mine(void) { return 5; }
+int own(void) { return mine(); }
+C
+	cat >"$work/opens.c" <<'C'
+#include <dlfcn.h>
+#include <pthread.h>
+#include <semaphore.h>
+static sem_t sem;
+static void *posts(void *arg) { return sem_post(&sem) ? &sem : arg; }
+int mine(void) { return 3; }
+int main(int argc, char **argv)
+{
+	static pthread_rwlock_t l = PTHREAD_RWLOCK_INITIALIZER;
+	void *module, *ended;
+	pthread_t t;
+	if (argc > 2) /* the first thread is there before */
+		pthread_create(&t, NULL, posts, NULL), pthread_join(t, NULL);
+	module = dlopen(argv[1], RTLD_NOW | RTLD_DEEPBIND);
+	void (*unlock)(pthread_rwlock_t *) = dlsym(module, "unlock");
+	int (*create)(pthread_t *, void *(*)(void *)) = dlsym(module, "create");
+	int (*end)(void) = dlsym(module, "end"), (*own)(void) = dlsym(module, "own");
+	for (int i = 0; i < 3; i++)
+		pthread_rwlock_rdlock(&l), unlock(&l);
+	pthread_rwlock_wrlock(&l);
+	unlock(&l);
+	pthread_rwlock_wrlock(&l);
+	create(&t, posts);
+	while (sem_wait(&sem))
+		continue;
+	return pthread_join(t, &ended) || ended || end() || own() != 5;
+}
+C
+	gcc -D_GNU_SOURCE -shared -fPIC "$work/module.c" -o "$work/module.so"
+	gcc -D_GNU_SOURCE -pthread -rdynamic "$work/opens.c" -o "$work/opens"
+	for p in 1 2 8; do
+		run preloaded $p timeout 30 "$work/opens" "$work/module.so"
+		[ "$status" -eq 0 ]
+		[ -z "$output" ]
+		run preloaded $p timeout 30 "$work/opens" "$work/module.so" later
+		[ "$status" -eq 0 ]
+	done
+}
+
 @test "a program may write over its environment" {
 	cat >"$work/e.c" <<'C'
 #include <pthread.h>

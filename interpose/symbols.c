@@ -1,17 +1,21 @@
-/* dlsym of a library by its handle, and dlvsym: who asks the C library for a call by name (ctypes
- * and other foreign functions, Free Pascal's threads, a wrapper in front of heddle that wants a
- * version of it) would pass heddle by, and half the process would be told of the kernel's threads.
- * Their entries are in dlsym.S. */
+/* dlsym of a library by its handle, dlvsym, and dlopen with RTLD_DEEPBIND: who asks the C library
+ * for a call by name (ctypes and other foreign functions, Free Pascal's threads, a wrapper in front
+ * of heddle that wants a version of it, a module that is to be bound to its own libraries) would
+ * pass heddle by, and half the process would be told of the kernel's threads. Their entries are in
+ * dlsym.S. */
 #include <dlfcn.h>
 #include <stddef.h>
 
 #include "atomic.h"
+#include "guard.h"
 #include "lookup.h"
 #include "mode.h"
+#include "os.h"
 #include "thread.h"
 
 typedef void *lookup(void *library, const char *name);
 typedef void *versioned_lookup(void *library, const char *name, const char *version);
+typedef void *opener(const char *file, int mode);
 
 lookup symbol_of;
 lookup *symbol_real(void);
@@ -78,4 +82,35 @@ struct versioned symbol_versioned(void *library, const char *name, const char *v
 	if (at)
 		v.ours = lookup_before(name, at);
 	return v;
+}
+
+opener *symbols_open(const char *file, int mode);
+
+/* The objects that are bound to themselves find the C library before heddle: it has heddle's, then.
+ * Before they are bound, for their constructors may run threads. */
+opener *symbols_open(const char *file, int mode)
+{
+	static ATOMIC(opener *) known;
+	static const char passes_by[] =
+		"heddle: what is opened with RTLD_DEEPBIND passes heddle by: "
+		"the C library's symbols are not to be written\n";
+	static ATOMIC(uint32_t) one_at_a_time;
+	static bool replaced;
+	opener *real = ld_rlx(&known);
+
+	(void)file;
+	if (!real) {
+		real = (opener *)lookup_behind("dlopen");
+		st_rlx(&known, real);
+	}
+	if ((mode & RTLD_DEEPBIND) && served()) {
+		guard_lock(&one_at_a_time);
+		/* It looks for them by name and place. */
+		cancel_find();
+		if (!replaced && !lookup_replace())
+			os_write2(passes_by, sizeof(passes_by) - 1);
+		replaced = true;
+		guard_unlock(&one_at_a_time);
+	}
+	return real;
 }

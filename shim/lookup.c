@@ -5,6 +5,10 @@
 #include <link.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "atomic.h"
 
 enum { OBJECTS = 256, HIDDEN = 0x8000, WORD_BITS = 64 };
 
@@ -21,6 +25,7 @@ static struct object {
 } objects[OBJECTS], own;
 static int nobjects;
 static int found, libc; /* where the last search ended, and where one for libc does */
+static bool begun;
 
 /* As strcmp, which may be that of a sanitizer's runtime, and it is searched for names before that
  * has begun. */
@@ -107,6 +112,7 @@ bool lookup_begin(void)
 	if (!lookup_next("gnu_get_libc_version"))
 		return false;
 	libc = found;
+	begun = true;
 	return true;
 }
 
@@ -209,6 +215,70 @@ bool lookup_reaches(const struct link_map *from, const char *name)
 			return false;
 	}
 	return map != NULL;
+}
+
+struct span {
+	uintptr_t lo, hi;
+};
+
+/* Those of the calls that ours look up at any time. */
+static bool finds(const char *name)
+{
+	return is(name, "dlopen") || is(name, "dlsym") || is(name, "dlvsym");
+}
+
+/* The C library's symbols that stand for what ours of that name covers, in all versions: notes
+ * where they are, or has them say ours. */
+static void replace(const ElfW(Sym) * ours, struct span *at, bool now)
+{
+	const struct object *c = &objects[libc];
+	const char *name = own.names + ours->st_name;
+	uint32_t h = hash_of(name);
+	const ElfW(Sym) *theirs = finds(name) ? NULL : find(c, name, h);
+	ElfW(Addr) value;
+	uint32_t i;
+
+	if (!theirs || ELF64_ST_TYPE(theirs->st_info) == STT_GNU_IFUNC)
+		return;
+	value = theirs->st_value;
+	i = c->buckets[h % c->nbuckets];
+	do {
+		ElfW(Sym) *s = (ElfW(Sym) *)(uintptr_t)&c->symbols[i];
+		if (s->st_value != value || !is(c->names + s->st_name, name))
+			continue;
+		if (now)
+			st_rlx(&s->st_value, own.base + ours->st_value - c->base);
+		at->lo = at->lo < (uintptr_t)s ? at->lo : (uintptr_t)s;
+		at->hi = at->hi > (uintptr_t)(s + 1) ? at->hi : (uintptr_t)(s + 1);
+	} while (!(c->chains[i++ - c->first] & 1));
+}
+
+static void replace_all(struct span *at, bool now)
+{
+	for (uint32_t b = 0; b < own.nbuckets; b++) {
+		uint32_t i = own.buckets[b];
+		if (i < own.first)
+			continue;
+		do
+			replace(&own.symbols[i], at, now);
+		while (!(own.chains[i++ - own.first] & 1));
+	}
+}
+
+bool lookup_replace(void)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	struct span at = { UINTPTR_MAX, 0 };
+
+	if (!begun)
+		return false;
+	replace_all(&at, false);
+	at.lo &= -page;
+	if (mprotect((void *)at.lo, at.hi - at.lo, PROT_READ | PROT_WRITE) != 0)
+		return false;
+	replace_all(&at, true);
+	mprotect((void *)at.lo, at.hi - at.lo, PROT_READ);
+	return true;
 }
 
 size_t lookup_size(const char *name, const void *fn)

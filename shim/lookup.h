@@ -28,6 +28,11 @@ void *lookup_in(const struct link_map *object, const char *name);
  * in all, come by heddle before another has it? Slower. */
 bool lookup_reaches(const struct link_map *from, const char *name);
 
+/* lookup_replace: whoever finds in the C library what heddle covers finds heddle's from here on, in
+ * whatever version; but not what finds and opens. The caller sees to it that nobody else is here.
+ * False: nothing is changed: the tables are not of that kind, or not to be written. */
+bool lookup_replace(void);
+
 /* lookup_hidden: the file of the object in which lookup_next just found one; NULL if that is the C
  * library. */
 const char *lookup_hidden(void);

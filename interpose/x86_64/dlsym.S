@@ -1,6 +1,28 @@
-/* dlsym, dlvsym: the two handles that say "as seen from the caller" go by the return address, so there
- * the real one is jumped to, with the caller's still on the stack. */
+/* dlopen, dlsym, dlvsym: what the loader does for whom goes by the return address, so the real one is
+ * jumped to, with the caller's still on the stack; but for a library's own handle. */
 	.text
+	.globl dlopen
+	.type dlopen, @function
+	.p2align 4
+dlopen:
+	.cfi_startproc
+	pushq %rdi
+	.cfi_adjust_cfa_offset 8
+	pushq %rsi
+	.cfi_adjust_cfa_offset 8
+	subq $8, %rsp
+	.cfi_adjust_cfa_offset 8
+	call symbols_open
+	addq $8, %rsp
+	.cfi_adjust_cfa_offset -8
+	popq %rsi
+	.cfi_adjust_cfa_offset -8
+	popq %rdi
+	.cfi_adjust_cfa_offset -8
+	jmp *%rax
+	.cfi_endproc
+	.size dlopen, . - dlopen
+
 	.globl dlsym
 	.type dlsym, @function
 	.p2align 4
