@@ -230,7 +230,8 @@ int main(int argc, char **argv)
 	pthread_t t;
 	if (argc > 2) /* the first thread is there before */
 		pthread_create(&t, NULL, posts, NULL), pthread_join(t, NULL);
-	module = dlopen(argv[1], RTLD_NOW | RTLD_DEEPBIND);
+	module = argc > 3 ? dlmopen(LM_ID_BASE, argv[1], RTLD_NOW | RTLD_DEEPBIND)
+			  : dlopen(argv[1], RTLD_NOW | RTLD_DEEPBIND);
 	void (*unlock)(pthread_rwlock_t *) = dlsym(module, "unlock");
 	int (*create)(pthread_t *, void *(*)(void *)) = dlsym(module, "create");
 	int (*end)(void) = dlsym(module, "end"), (*own)(void) = dlsym(module, "own");
@@ -253,7 +254,48 @@ C
 		[ -z "$output" ]
 		run preloaded $p timeout 30 "$work/opens" "$work/module.so" later
 		[ "$status" -eq 0 ]
+		run preloaded $p timeout 30 "$work/opens" "$work/module.so" later base
+		[ "$status" -eq 0 ]
 	done
+}
+
+@test "a wrapper behind heddle that asks for what it wraps only after such an open does not call itself" {
+	cat >"$work/wraps.c" <<'C'
+#include <dlfcn.h>
+#include <unistd.h>
+int close(int fd)
+{
+	static int (*next)(int), within;
+	if (within++)
+		_exit(9);
+	if (!next)
+		next = dlsym(RTLD_NEXT, "close");
+	int r = next(fd);
+	within--;
+	return r;
+}
+C
+	cat >"$work/closes.c" <<'C'
+#include <dlfcn.h>
+#include <pthread.h>
+#include <unistd.h>
+static void *closes(void *arg) { return close(dup(1)) ? &closes : arg; }
+int main(int argc, char **argv)
+{
+	pthread_t t;
+	void *result;
+	if (!dlopen(argv[argc - 1], RTLD_NOW | RTLD_DEEPBIND))
+		return 2;
+	pthread_create(&t, NULL, closes, NULL);
+	pthread_join(t, &result);
+	return result != NULL;
+}
+C
+	echo 'int nothing;' | gcc -shared -fPIC -x c - -o "$work/nothing.so"
+	gcc -D_GNU_SOURCE -shared -fPIC "$work/wraps.c" -o "$work/libwraps.so"
+	gcc -D_GNU_SOURCE -pthread "$work/closes.c" "$work/libwraps.so" -o "$work/closes"
+	run preloaded 2 timeout 30 "$work/closes" "$work/nothing.so"
+	[ "$status" -eq 0 ]
 }
 
 @test "a program may write over its environment" {

@@ -1,4 +1,4 @@
-/* dlsym of a library by its handle, dlvsym, and dlopen with RTLD_DEEPBIND: who asks the C library
+/* dlsym of a library by its handle, dlvsym, and opening with RTLD_DEEPBIND: who asks the C library
  * for a call by name (ctypes and other foreign functions, Free Pascal's threads, a wrapper in front
  * of heddle that wants a version of it, a module that is to be bound to its own libraries) would
  * pass heddle by, and half the process would be told of the kernel's threads. Their entries are in
@@ -16,6 +16,7 @@
 typedef void *lookup(void *library, const char *name);
 typedef void *versioned_lookup(void *library, const char *name, const char *version);
 typedef void *opener(const char *file, int mode);
+typedef void *space_opener(long space, const char *file, int mode);
 
 lookup symbol_of;
 lookup *symbol_real(void);
@@ -63,7 +64,6 @@ struct versioned symbol_versioned(void *library, const char *name, const char *v
 	static ATOMIC(versioned_lookup *) known;
 	struct versioned v = { NULL, ld_rlx(&known) };
 	const struct link_map *from = NULL;
-	bool as_seen = library == RTLD_NEXT || library == RTLD_DEFAULT;
 	Dl_info info;
 	void *at;
 
@@ -74,28 +74,42 @@ struct versioned symbol_versioned(void *library, const char *name, const char *v
 	if (!served())
 		return v;
 	if (library == RTLD_NEXT &&
-	    !dladdr1(caller, &info, (void **)(uintptr_t)&from, RTLD_DL_LINKMAP))
+	    (!dladdr1(caller, &info, (void **)(uintptr_t)&from, RTLD_DL_LINKMAP) ||
+	     !lookup_reaches(from, name)))
 		return v;
-	if (as_seen && !lookup_reaches(from, name))
-		return v;
-	at = v.real(as_seen ? RTLD_NEXT : library, name, version);
+	at = v.real(library, name, version);
 	if (at)
 		v.ours = lookup_before(name, at);
 	return v;
 }
 
-opener *symbols_open(const char *file, int mode);
-
 /* The objects that are bound to themselves find the C library before heddle: it has heddle's, then.
  * Before they are bound, for their constructors may run threads. */
-opener *symbols_open(const char *file, int mode)
+static void before_binding(void)
 {
-	static ATOMIC(opener *) known;
 	static const char passes_by[] =
 		"heddle: what is opened with RTLD_DEEPBIND passes heddle by: "
 		"the C library's symbols are not to be written\n";
 	static ATOMIC(uint32_t) one_at_a_time;
-	static bool replaced;
+	static ATOMIC(bool) replaced;
+
+	/* Acquire: pairs with the release below. */
+	if (ld_acq(&replaced) || !served())
+		return;
+	guard_lock(&one_at_a_time);
+	/* It looks for them by name and place. */
+	cancel_find();
+	if (!ld_rlx(&replaced) && !lookup_replace())
+		os_write2(passes_by, sizeof(passes_by) - 1);
+	st_rel(&replaced, true);
+	guard_unlock(&one_at_a_time);
+}
+
+opener *symbols_open(const char *file, int mode);
+
+opener *symbols_open(const char *file, int mode)
+{
+	static ATOMIC(opener *) known;
 	opener *real = ld_rlx(&known);
 
 	(void)file;
@@ -103,14 +117,25 @@ opener *symbols_open(const char *file, int mode)
 		real = (opener *)lookup_behind("dlopen");
 		st_rlx(&known, real);
 	}
-	if ((mode & RTLD_DEEPBIND) && served()) {
-		guard_lock(&one_at_a_time);
-		/* It looks for them by name and place. */
-		cancel_find();
-		if (!replaced && !lookup_replace())
-			os_write2(passes_by, sizeof(passes_by) - 1);
-		replaced = true;
-		guard_unlock(&one_at_a_time);
+	if (mode & RTLD_DEEPBIND)
+		before_binding();
+	return real;
+}
+
+space_opener *symbols_mopen(long space, const char *file, int mode);
+
+space_opener *symbols_mopen(long space, const char *file, int mode)
+{
+	static ATOMIC(space_opener *) known;
+	space_opener *real = ld_rlx(&known);
+
+	(void)file;
+	if (!real) {
+		real = (space_opener *)lookup_behind("dlmopen");
+		st_rlx(&known, real);
 	}
+	/* Others have a C library of their own. */
+	if (space == LM_ID_BASE && (mode & RTLD_DEEPBIND))
+		before_binding();
 	return real;
 }

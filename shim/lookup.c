@@ -116,25 +116,43 @@ bool lookup_begin(void)
 	return true;
 }
 
-static const ElfW(Sym) * find(const struct object *o, const char *name, uint32_t h)
+/* The symbols of that name, in whatever version: the first, or the one after s; NULL: no more. */
+static const ElfW(Sym) *
+	another(const struct object *o, const char *name, uint32_t h, const ElfW(Sym) * s)
 {
-	uint64_t word = o->bloom[h / WORD_BITS % o->nbloom];
 	uint32_t i;
 
-	if (!(word >> h % WORD_BITS & word >> (h >> o->shift) % WORD_BITS & 1))
-		return NULL;
-	i = o->buckets[h % o->nbuckets];
-	if (i < o->first)
-		return NULL;
+	if (s) {
+		i = (uint32_t)(s - o->symbols);
+		if (o->chains[i++ - o->first] & 1)
+			return NULL;
+	} else {
+		uint64_t word = o->bloom[h / WORD_BITS % o->nbloom];
+		if (!(word >> h % WORD_BITS & word >> (h >> o->shift) % WORD_BITS & 1))
+			return NULL;
+		i = o->buckets[h % o->nbuckets];
+		if (i < o->first)
+			return NULL;
+	}
 	for (;; i++) {
 		uint32_t entry = o->chains[i - o->first];
-		const ElfW(Sym) *s = &o->symbols[i];
+		s = &o->symbols[i];
 		if ((entry | 1) == (h | 1) && s->st_shndx != SHN_UNDEF &&
-		    (!o->versions || !(o->versions[i] & HIDDEN)) && is(o->names + s->st_name, name))
+		    is(o->names + s->st_name, name))
 			return s;
 		if (entry & 1)
 			return NULL;
 	}
+}
+
+/* In its default version. */
+static const ElfW(Sym) * find(const struct object *o, const char *name, uint32_t h)
+{
+	const ElfW(Sym) *s = another(o, name, h, NULL);
+
+	while (s && o->versions && (o->versions[s - o->symbols] & HIDDEN))
+		s = another(o, name, h, s);
+	return s;
 }
 
 static uint32_t hash_of(const char *name)
@@ -166,16 +184,17 @@ void *lookup_next(const char *name)
 void *lookup_before(const char *name, const void *next)
 {
 	uint32_t h = hash_of(name);
-	const ElfW(Sym) *s = own.nbuckets ? find(&own, name, h) : NULL, *behind = NULL;
+	const ElfW(Sym) *ours = own.nbuckets ? find(&own, name, h) : NULL, *s = NULL;
 	int k;
 
-	if (!s)
+	if (!ours)
 		return NULL;
-	for (k = 0; k < nobjects && !behind; k++)
-		behind = find(&objects[k], name, h);
-	if (!behind || objects[k - 1].base + behind->st_value != (uintptr_t)next)
-		return NULL;
-	return (void *)(own.base + s->st_value);
+	for (k = 0; k < nobjects && !s; k++)
+		s = another(&objects[k], name, h, NULL);
+	for (; s; s = another(&objects[k - 1], name, h, s))
+		if (objects[k - 1].base + s->st_value == (uintptr_t)next)
+			return (void *)(own.base + ours->st_value);
+	return NULL;
 }
 
 void *lookup_behind(const char *name)
@@ -202,19 +221,20 @@ void *lookup_in(const struct link_map *object, const char *name)
 
 bool lookup_reaches(const struct link_map *from, const char *name)
 {
-	const struct link_map *map = from ? from->l_next : _r_debug.r_map;
 	uint32_t h = hash_of(name);
+	bool behind = !from;
 
-	for (; map && map->l_ld != _DYNAMIC; map = map->l_next) {
+	/* Not past heddle: what is there may be unloaded meanwhile. */
+	for (const struct link_map *map = _r_debug.r_map; map && map->l_ld != _DYNAMIC;
+	     map = map->l_next) {
 		const ElfW(Sym) * s;
 		struct object o;
-		if (!describe(&o, map) || o.nbuckets == 0 || !(s = find(&o, name, h)))
-			continue;
-		/* One that knows no versions has all; else one without is passed by. */
-		if (!o.versions || o.versions[s - o.symbols] > VER_NDX_GLOBAL)
+		if (behind && describe(&o, map) && o.nbuckets != 0 && (s = find(&o, name, h)) &&
+		    (!o.versions || o.versions[s - o.symbols] > VER_NDX_GLOBAL))
 			return false;
+		behind |= map == from;
 	}
-	return map != NULL;
+	return behind;
 }
 
 struct span {
@@ -224,7 +244,7 @@ struct span {
 /* Those of the calls that ours look up at any time. */
 static bool finds(const char *name)
 {
-	return is(name, "dlopen") || is(name, "dlsym") || is(name, "dlvsym");
+	return is(name, "dlopen") || is(name, "dlmopen") || is(name, "dlsym") || is(name, "dlvsym");
 }
 
 /* The C library's symbols that stand for what ours of that name covers, in all versions: notes
@@ -234,23 +254,23 @@ static void replace(const ElfW(Sym) * ours, struct span *at, bool now)
 	const struct object *c = &objects[libc];
 	const char *name = own.names + ours->st_name;
 	uint32_t h = hash_of(name);
-	const ElfW(Sym) *theirs = finds(name) ? NULL : find(c, name, h);
-	ElfW(Addr) value;
-	uint32_t i;
+	const ElfW(Sym) * s;
 
-	if (!theirs || ELF64_ST_TYPE(theirs->st_info) == STT_GNU_IFUNC)
+	if (finds(name))
 		return;
-	value = theirs->st_value;
-	i = c->buckets[h % c->nbuckets];
-	do {
-		ElfW(Sym) *s = (ElfW(Sym) *)(uintptr_t)&c->symbols[i];
-		if (s->st_value != value || !is(c->names + s->st_name, name))
+	/* A wrapper's own, behind heddle, may ask for libc's yet, and ours calls the wrapper's. */
+	for (int k = 0; k < libc; k++)
+		if (find(&objects[k], name, h))
+			return;
+	for (s = another(c, name, h, NULL); s; s = another(c, name, h, s)) {
+		if (ELF64_ST_TYPE(s->st_info) == STT_GNU_IFUNC)
 			continue;
 		if (now)
-			st_rlx(&s->st_value, own.base + ours->st_value - c->base);
+			st_rlx(&((ElfW(Sym) *)(uintptr_t)s)->st_value,
+			       own.base + ours->st_value - c->base);
 		at->lo = at->lo < (uintptr_t)s ? at->lo : (uintptr_t)s;
 		at->hi = at->hi > (uintptr_t)(s + 1) ? at->hi : (uintptr_t)(s + 1);
-	} while (!(c->chains[i++ - c->first] & 1));
+	}
 }
 
 static void replace_all(struct span *at, bool now)

@@ -13,8 +13,8 @@ bool lookup_begin(void);
  * that has one; or NULL. */
 void *lookup_next(const char *name);
 
-/* lookup_before: heddle's own function of that name, if next is the one that lookup_next finds; or
- * NULL. Writes nothing, so anybody may ask at any time. */
+/* lookup_before: heddle's own function of that name, if next is some version of the one that
+ * lookup_next finds; or NULL. Writes nothing, so anybody may ask at any time. */
 void *lookup_before(const char *name, const void *next);
 
 /* lookup_behind: as lookup_next, without lookup_begin. Slower. */

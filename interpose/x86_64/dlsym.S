@@ -1,4 +1,4 @@
-/* dlopen, dlsym, dlvsym: what the loader does for whom goes by the return address, so the real one is
+/* dlopen, dlmopen, dlsym, dlvsym: what the loader does for whom goes by the return address, so the real one is
  * jumped to, with the caller's still on the stack; but for a library's own handle. */
 	.text
 	.globl dlopen
@@ -22,6 +22,28 @@ dlopen:
 	jmp *%rax
 	.cfi_endproc
 	.size dlopen, . - dlopen
+
+	.globl dlmopen
+	.type dlmopen, @function
+	.p2align 4
+dlmopen:
+	.cfi_startproc
+	pushq %rdi
+	.cfi_adjust_cfa_offset 8
+	pushq %rsi
+	.cfi_adjust_cfa_offset 8
+	pushq %rdx
+	.cfi_adjust_cfa_offset 8
+	call symbols_mopen
+	popq %rdx
+	.cfi_adjust_cfa_offset -8
+	popq %rsi
+	.cfi_adjust_cfa_offset -8
+	popq %rdi
+	.cfi_adjust_cfa_offset -8
+	jmp *%rax
+	.cfi_endproc
+	.size dlmopen, . - dlmopen
 
 	.globl dlsym
 	.type dlsym, @function
