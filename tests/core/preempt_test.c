@@ -333,7 +333,8 @@ static void seldom_outside(void *arg)
 	group_done(&grp);
 }
 
-/* Asked once in 3 ms, it kept the P for 60 ms, twenty asks. */
+/* Asked once in 3 ms, it kept the P for 60 ms, twenty asks. It takes 12 to 16 of cpu, and more
+ * where others keep sysmon from a cpu while the G has one. */
 TEST(a_g_seldom_found_where_it_may_be_stopped_is_asked_often)
 {
 	enum { TURNS = 20 };
@@ -352,7 +353,7 @@ TEST(a_g_seldom_found_where_it_may_be_stopped_is_asked_often)
 	st_rlx(&enough, true);
 	group_wait(&grp);
 	test_say("  a slice took %llu us of cpu", (unsigned long long)cpu / US);
-	EXPECT(cpu < 2 * CHOOSE_SLICE_NS);
+	EXPECT(cpu < 3 * CHOOSE_SLICE_NS);
 }
 
 /* ---- calls that block unannounced ---- */
