@@ -1,6 +1,7 @@
 /* Bringing the scheduler up. Owns nothing afterwards but what it was told. */
 #include "core.h"
 #include "asleep.h"
+#include "mthread.h"
 
 #include "policies/plan.h"
 #include "policies/turns.h"
@@ -117,6 +118,7 @@ int core_init(const struct core_config *config)
 	/* They count the first G themselves. */
 	if (own.times)
 		times_on();
+	mthread_settle();
 	unpin(gp);
 	return 0;
 fail:

@@ -1,6 +1,7 @@
 /* Ms: starting, stopping, handing Ps from one to the other, wiring. Owns sched.midle and
  * the counts of Ms. */
 #include "core.h"
+#include "mthread.h"
 #include "policies/turns.h"
 #include "poller.h"
 #include "sched.h"

@@ -1,5 +1,6 @@
 /* The kernel threads themselves: their memory, their first frames, and who clones them. Owns
  * the starter, which makes threads for sysmon. Next: mstart.c, which says when. */
+#include "mthread.h"
 #include "core.h"
 #include "fault.h"
 #include "preempt.h"
@@ -29,8 +30,9 @@ static struct {
 	ATOMIC(uint64_t) open; /* those that it lets in, or is about to */
 	ATOMIC(uint64_t) handled; /* signals that have a handler */
 	ATOMIC(uint64_t) refusals; /* as far as sysmon knows of it: mthread_refusals() */
-	ATOMIC(bool) watched; /* sysmon has begun */
 } starter;
+
+static struct note begun; /* sysmon is through with what it begins with */
 
 /* SIGSYS, if the program has a handler of it. A filter of the program's may answer a call of ours
  * by that signal; where it is blocked it ends the process. */
@@ -68,17 +70,29 @@ void mthread_letin(uint64_t set)
 	os_sigmask(~(set | ld_rlx(&starter.refusals)));
 }
 
-/* What it begins with, calls that the program never makes, it is through with. */
 void mthread_watched(void)
 {
-	/* Release: pairs with the acquire in core_filters. */
-	st_rel(&starter.watched, true);
+	notewakeup(&begun);
+}
+
+/* Until sysmon has a table of descriptors of its own there is a copy of the program's, and no
+ * descriptor that the program closes is closed for whoever is at the other end. And it begins with
+ * calls that no filter of the program's may find. */
+void mthread_settle(void)
+{
+	enum { SPIN_NS = 50 * 1000 };
+
+	/* Where the host makes the threads it gets no table, nor need it be there. */
+	if (config->newosproc)
+		return;
+	if (sched.ncpu > 1)
+		for (uint64_t end = nanotime() + SPIN_NS; !ld_rlx(&begun.key) && nanotime() < end;)
+			arch_relax();
+	notesleep(&begun);
 }
 
 void core_filters(void)
 {
-	while (sched.up && !ld_acq(&starter.watched))
-		os_yield();
 	while (ld_acq(&starter.refusals) != mthread_refusals()) {
 		wakesysmon();
 		os_yield();
@@ -228,7 +242,6 @@ void mthread_init(const struct core_config *c)
 {
 	config = c;
 	st_rlx(&starter.none, c->newosproc != NULL);
-	st_rlx(&starter.watched, false);
 }
 
 /* The first frame of an M that clone started on its g0 stack. */
@@ -395,16 +408,6 @@ static bool start_starter(void)
 	return false;
 }
 
-/* A new kernel thread often begins on the cpu of who made it, who then waits until it sleeps; when
- * it wakes it is given one that is idle. What sysmon begins with is long, and nobody's hurry. */
-static void give_way(void)
-{
-	enum { AWHILE_NS = 20 * 1000 };
-	ATOMIC(uint32_t) never = 0;
-
-	futexsleep(&never, 0, AWHILE_NS);
-}
-
 void core_mstart(struct m *mp, uintptr_t lo, uintptr_t hi)
 {
 	mp->g0.stack.lo = lo;
@@ -418,7 +421,6 @@ void core_mstart(struct m *mp, uintptr_t lo, uintptr_t hi)
 	mpublish(mp);
 	preempt_minit(mp);
 	if (mp == sched.sysmonm) {
-		give_way();
 		/* Where the host makes the threads, its runtime may count on one table. */
 		bool own = !config->newosproc && start_starter() && os_owntable();
 		if (own)
@@ -487,6 +489,7 @@ void mthread_forked(void)
 	st_rlx(&starter.handled, 0);
 	st_rlx(&starter.refusals, 0);
 	noteclear(&starter.note);
+	noteclear(&begun);
 	st_rlx(&starter.wanted, NULL);
 	ended = NULL;
 	st_rlx(&ended_lock.key, 0);

@@ -72,9 +72,6 @@ void core_sigaccept(uint64_t set, uint64_t handled);
  * Blocks   the kernel thread, for a round of sysmon's. */
 void core_filters(void);
 
-/* mthread_watched: said by sysmon once it asks for nothing more than it asks for at any time. */
-void mthread_watched(void);
-
 /* core_sigrefused: if the call that SIGSYS stopped at uc is the core's, or an arch_owncall, it
  * fails with ENOSYS. Returns  false: it is the program's. */
 bool core_sigrefused(void *uc);

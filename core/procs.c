@@ -320,8 +320,12 @@ int procs_affinity(void)
 
 int procs_available(const char *root)
 {
-	int cpus = procs_affinity(), quota = procs_quota(root);
+	int cpus = procs_affinity(), quota;
 
+	/* The quota could not lessen it, and the files are long to read. */
+	if (cpus <= MIN_QUOTA)
+		return cpus;
+	quota = procs_quota(root);
 	if (quota != 0 && quota < MIN_QUOTA)
 		quota = MIN_QUOTA;
 	cpus = least(cpus, quota);

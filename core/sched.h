@@ -179,12 +179,6 @@ void startm(struct p *pp, bool spinning);
 void stopm(struct m *mp);
 void handoffp(struct p *pp);
 
-/* mhelper: a kernel thread in its own struct m that is no M: fn(its g0), with every signal blocked.
- * It has the caller's table of descriptors. mthread_lets: by such a one, each time round: lets in
- * what none may block since *accepts. */
-bool mhelper(void (*fn)(void *g0));
-void mthread_lets(uint64_t *accepts);
-
 /* mcount_limit: HEDDLE_MAXTHREADS, in mcount: the starter is none of those counted. */
 static inline int32_t mcount_limit(int32_t n)
 {
@@ -199,40 +193,8 @@ void mpark(struct m *mp);
  * spinner, go back. */
 void mstart_failed(struct p *pp, bool spinning);
 
-/* ---- mthread.c: kernel threads ---- */
-
-/* malloc_m: a new M, not yet running, perhaps one whose thread has ended; NULL without memory.
- * newosproc: its kernel thread; 0 or -errno. mfree: takes back one whose thread was not started. */
-struct m *malloc_m(void);
-int newosproc(struct m *mp);
-void mfree(struct m *mp);
-
-/* mcreate: newosproc for an M with its nextp and spinning set; it sees to failures itself.
- * Sysmon's are made by the starter, some time later. */
-void mcreate(struct m *mp);
-
-/* mend: the end of an M that a G spoilt: what it holds goes to others. mthread_end: of its kernel
- * thread. Context: on its g0. mthread_ends: can one end? */
-bool mthread_ends(void);
+/* mend: the end of an M that a G spoilt: what it holds goes to others. Context: on its g0. */
 void mend(struct m *mp) __attribute__((noreturn));
-void mthread_end(struct m *mp) __attribute__((noreturn));
-
-struct core_config;
-void mthread_init(const struct core_config *config);
-
-/* mthread_accept: sysmon's first act in each round: lets in what core_sigaccept says, of that what
- * it may cause itself. */
-void mthread_accept(void);
-
-/* mthread_handled: the signals that have a handler of the program's. mthread_letin: sysmon lets in
- * set, and what mthread_accept says. mthread_lingers: does the starter still let in one of set that
- * core_sigaccept took back? */
-uint64_t mthread_handled(void);
-void mthread_letin(uint64_t set);
-bool mthread_lingers(uint64_t set);
-
-/* madopt: makes the calling kernel thread mp, and what it runs gp. */
-void madopt(struct m *mp, struct g *gp);
 
 /* ---- plist.c: Ps and who holds them ---- */
 void acquirep(struct m *mp, struct p *pp);
@@ -480,7 +442,6 @@ void glist_forked(void);
 void netpoll_forked(void);
 void preempt_forked(void);
 void stack_forked(void);
-void mthread_forked(void);
 
 /* ---- checkdead ---- */
 void checkdead_locked(void);

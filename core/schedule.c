@@ -7,6 +7,7 @@
  * still on a cpu. */
 #include "chain.h"
 #include "core.h"
+#include "mthread.h"
 #include "policies/turns.h"
 #include "poller.h"
 #include "preempt.h"

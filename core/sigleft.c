@@ -6,6 +6,7 @@
  * G's errno says whether to. Next: sigmask.c. */
 #include "sigleft.h"
 #include "core.h"
+#include "mthread.h"
 #include "preempt.h"
 #include "sched.h"
 #include "syscall.h"

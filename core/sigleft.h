@@ -22,8 +22,4 @@ bool failed(void);
 bool takes_left(void);
 void left(struct g *gp, int sig);
 
-/* mthread_refusals: SIGSYS, if the program has a handler of it: where that is blocked no call may
- * be made that a filter may refuse. */
-uint64_t mthread_refusals(void);
-
 #endif

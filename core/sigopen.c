@@ -7,6 +7,7 @@
  * - sysmon, what Gs let in and nobody for them: it looks at what is pending for the process each
  *   10 ms, and lets all of that in while it sleeps deeply. */
 #include "core.h"
+#include "mthread.h"
 #include "preempt.h"
 #include "sched.h"
 #include "sigsave.h"

@@ -7,6 +7,7 @@
  * idle list wakes it (plist.c). */
 #include "asleep.h"
 #include "core.h"
+#include "mthread.h"
 #include "policies/turns.h"
 #include "poller.h"
 #include "preempt.h"

@@ -8,6 +8,7 @@
 
 #include "core.h"
 #include "drain.h"
+#include "mthread.h"
 #include "san.h"
 #include "sched.h"
 #include "syscall.h"

@@ -598,3 +598,48 @@ TEST(who_comes_to_read_as_it_is_closed_is_not_left_asleep)
 			close(p[0]);
 	}
 }
+
+/* ---- closing beside who makes its first thread ---- */
+
+static void *nothing(void *arg)
+{
+	return arg;
+}
+
+static int closes_after_its_first_thread(void)
+{
+	enum { PIPES = 32 };
+	pthread_t t;
+	int p[PIPES][2], told = 0;
+
+	for (int i = 0; i < PIPES; i++)
+		if (pipe(p[i]) != 0)
+			return 2;
+	if (pthread_create(&t, NULL, nothing, NULL) != 0)
+		return 2;
+	for (int i = 0; i < PIPES; i++) {
+		close(p[i][0]);
+		told += write(p[i][1], "x", 1) == -1 && errno == EPIPE;
+	}
+	pthread_join(t, NULL);
+	return told == PIPES ? 0 : 1;
+}
+
+/* Nothing of ours may hold a file of a process that has just begun to have threads. */
+TEST(what_is_closed_after_the_first_thread_was_made_is_closed)
+{
+	/* Whoever else looks at /proc/PID/fd holds one for a moment. */
+	enum { TIMES = 600, LOOKED_AT = 2 };
+	int held = 0;
+
+	signal(SIGPIPE, SIG_IGN);
+	for (int i = 0; i < TIMES; i++) {
+		pid_t pid = fork();
+		if (pid == 0)
+			_exit(closes_after_its_first_thread());
+		int status = status_of(pid);
+		EXPECT(WIFEXITED(status) && WEXITSTATUS(status) <= 1);
+		held += status != 0;
+	}
+	EXPECT(held <= LOOKED_AT);
+}

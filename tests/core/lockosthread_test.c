@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "host.h"
+#include "mthread.h"
 #include "raw.h"
 #include "sched.h"
 #include "syscall.h"
