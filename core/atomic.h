@@ -23,6 +23,7 @@
 #define st_rel(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
 #define st_sc(p, v) __atomic_store_n((p), (v), __ATOMIC_SEQ_CST)
 
+#define xchg_rlx(p, v) __atomic_exchange_n((p), (v), __ATOMIC_RELAXED)
 #define xchg_acq(p, v) __atomic_exchange_n((p), (v), __ATOMIC_ACQUIRE)
 #define xchg_rel(p, v) __atomic_exchange_n((p), (v), __ATOMIC_RELEASE)
 #define xchg_sc(p, v) __atomic_exchange_n((p), (v), __ATOMIC_SEQ_CST)

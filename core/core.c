@@ -1,6 +1,7 @@
 /* Bringing the scheduler up. Owns nothing afterwards but what it was told. */
 #include "core.h"
 #include "asleep.h"
+#include "cputime.h"
 #include "mthread.h"
 
 #include "policies/plan.h"
@@ -46,6 +47,7 @@ void core_forked(void)
 	mthread_forked();
 	view_forked();
 	tracer_forked();
+	cputime_forked();
 	os_forked();
 }
 
@@ -99,6 +101,8 @@ int core_init(const struct core_config *config)
 	gp->stack.lo = own.stacklo;
 	gp->stack.hi = own.stackhi;
 	madopt(m0, gp);
+	cputime_begin(gp);
+	cputime_looked(m0, gp, sched.now);
 	sched.firstg = gp;
 	sched.foreignmask = ld_rlx(&gp->sigmask);
 	gmask_set(gp, sched.foreignmask);

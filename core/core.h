@@ -200,6 +200,10 @@ void gescaped(void);
 void gmute(void);
 struct g *geach(struct g *gp);
 
+/* gcputime: the cpu time that gp has used, in ns. It never goes back. Kept from the first call on;
+ * what was used before is known roughly. Context: a G. */
+uint64_t gcputime(struct g *gp);
+
 /* gsetprio: in the queues of futex.h gp goes before those of less. */
 void gsetprio(struct g *gp, int prio);
 

@@ -2,6 +2,7 @@
  * the next one starts on warm pages. A struct g, once made, stays for ever: stale
  * pointers to one (a late timer, sysmon's look) always point to a G. */
 #include "core.h"
+#include "cputime.h"
 #include "san.h"
 #include "sched.h"
 #include "trace.h"
@@ -279,6 +280,7 @@ static void make_runnable(struct m *mp, struct g *gp, bool recycled)
 {
 	struct p *pp;
 
+	cputime_begin(gp);
 	trace_new(mp, gp);
 	if (!mp) {
 		add_rlx(&sched.nopstats.created, 1);

@@ -122,6 +122,9 @@ struct g {
 	bool kept; /* hosted: stays off the free lists when it ends; written by the G itself */
 	ATOMIC(uint64_t) waitsince; /* sched.now at the park */
 	ATOMIC(uint64_t) runnablesince; /* nanotime of the ready, when times are kept */
+	ATOMIC(uint64_t) cputime; /* charged to it, by the M it runs on: cputime.h */
+	ATOMIC(uint64_t) looked; /* and what sysmon took it to have used before */
+	ATOMIC(uint64_t) told; /* the most that was said to be both */
 	ATOMIC(const void *) waiton; /* the futex word or fd it waits for */
 	struct g *alllink; /* of sched.allg; fixed at birth */
 	void *fiber; /* the sanitizer's handle of this context */
@@ -207,6 +210,11 @@ struct m {
 	uint32_t nheld; /* debug: ranks of the locks it holds */
 	uint8_t held[8];
 
+	ATOMIC(uint64_t) lookedcpu; /* its cpu clock when sysmon last looked for whose it is */
+	ATOMIC(uint64_t) lookedat; /* nanotime then */
+	ATOMIC(uint32_t) chargeseq; /* odd while charged changes, and cputime of its G */
+	ATOMIC(uint64_t) charged; /* its cpu clock as far as that is charged; 0: not begun */
+	uint64_t chargedat; /* nanotime then */
 	struct ring *ring; /* trace events; NULL unless tracing */
 	void *block; /* the mapping that holds this struct, its stacks and its TLS */
 	void *host;

@@ -129,6 +129,8 @@ static struct m *take_ended(void)
 	mp->nextp = NULL;
 	mp->spoilt = false;
 	st_rlx(&mp->spinning, false);
+	st_rlx(&mp->charged, 0);
+	st_rlx(&mp->lookedcpu, 0);
 	return mp;
 }
 

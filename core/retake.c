@@ -4,6 +4,7 @@
  *
  * Owns the soft limit on kernel threads (HEDDLE_MAXTHREADS): where a hand-off would need one more,
  * the P waits with the M that blocks, as long as something else can run. */
+#include "cputime.h"
 #include "policies/turns.h"
 #include "report.h"
 #include "sched.h"
@@ -318,6 +319,8 @@ int retakeall(uint64_t now, bool *waits, uint64_t *next)
 			continue;
 		*waits = *waits || work_waits(pp);
 		before = spared;
+		if (gp)
+			cputime_looked(mp, gp, now);
 		if (status == GSYSCALL)
 			taken += check_syscall(pp, mp, gp, now);
 		else if (status == GRUNNING || status == GPINNED)

@@ -223,16 +223,6 @@ EXPORT int pthread_getname_np(pthread_t thread, char *name, size_t len)
 	return r == 0 && user_store(name, own, strlen(own) + 1) != 0 ? EFAULT : r;
 }
 
-EXPORT int pthread_getcpuclockid(pthread_t thread, clockid_t *clock)
-{
-	struct thread *t = served() ? thread_of(thread) : NULL;
-
-	if (!t || t->main)
-		return real_table.pthread_getcpuclockid(thread, clock);
-	*clock = CLOCK_THREAD_CPUTIME_ID;
-	return 0;
-}
-
 /* glibc's own would ask the kernel about the tid. */
 EXPORT int pthread_getattr_np(pthread_t thread, pthread_attr_t *attr)
 {

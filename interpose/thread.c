@@ -23,7 +23,6 @@
 #include "wire.h"
 
 enum {
-	LAST_TID = (1 << 30) - 1, /* what fits into a mutex beside the flags */
 	SLAB = 256 * 1024,
 	PAGE = 4096,
 	/* Beside what the program asked for: the parked frame and what runs below it. */
@@ -34,7 +33,6 @@ enum {
 };
 
 static ATOMIC(uint32_t) nalive;
-static ATOMIC(int32_t) lasttid = FIRST_TID;
 static struct thread mainthread;
 static struct thread *first = &mainthread; /* in a child, the one that forked */
 
@@ -67,13 +65,6 @@ static struct thread *record_new(void)
 	}
 	st_rel(&slab.busy, 0);
 	return t;
-}
-
-static pid_t tid_new(void)
-{
-	int32_t tid = add_rlx(&lasttid, 1);
-
-	return tid <= LAST_TID ? tid : FIRST_TID + tid % (LAST_TID - FIRST_TID);
 }
 
 struct thread *thread_first(void)
@@ -317,7 +308,7 @@ static int thread_harvest(const struct request *req, struct thread **out)
 
 	if (!t)
 		return EAGAIN;
-	t->tid = tid_new();
+	thread_number(t);
 	t->ownstack = req->stack != NULL;
 	if (t->ownstack) {
 		t->harvest.lo = (uintptr_t)req->stack;
@@ -366,7 +357,7 @@ static int thread_new(const struct request *req, struct thread **out)
 	}
 	*out = t = ghost_of(gp);
 	/* Another thread, for all that the program can tell. */
-	t->tid = tid_new();
+	thread_number(t);
 	if (unlikely(t->stale)) {
 		int r = thread_anew(t);
 		if (r != 0)

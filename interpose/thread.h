@@ -118,6 +118,7 @@ struct thread {
 	ATOMIC(uint64_t) awaits; /* what it waits for in sigwait and the like */
 	ATOMIC(uint64_t) fed; /* of these, which nudges were sent to its kernel thread */
 	ATOMIC(uint32_t) feeders; /* who is about to send one */
+	ATOMIC(uint64_t) usertime, systime; /* of its cpu time, as was said last */
 	ATOMIC(uint32_t) handled; /* handlers that ran; of those, without SA_RESTART */
 	ATOMIC(uint32_t) stopped;
 	ATOMIC(bool) deaf; /* no handler runs on it any more: it ends */
@@ -160,6 +161,9 @@ static inline struct thread *thread_of(pthread_t t)
  * thread_numbered: for callers who are no thread, too. In tids.c. */
 struct thread *thread_by_tid(pid_t tid);
 struct thread *thread_numbered(pid_t tid);
+
+/* thread_number: gives it the tid of another thread than it was. */
+void thread_number(struct thread *t);
 
 /* thread_main_init: the record of the program's first thread, which is to become a G.
  * thread_main_started: now it is one. */

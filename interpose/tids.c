@@ -1,4 +1,5 @@
-/* Calls that name a thread by what gettid said, or send to one a signal with a value. */
+/* The numbers of threads, as gettid says them; calls that name a thread by one, or send to one a
+ * signal with a value. */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -6,12 +7,25 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cpuclock.h"
 #include "os.h"
 #include "signals.h"
 #include "syscall.h"
 #include "thread.h"
 #include "user.h"
 #include "wire.h"
+
+enum { LAST_TID = (1 << 30) - 1 /* what fits into a mutex beside the flags */ };
+
+static ATOMIC(int32_t) lasttid = FIRST_TID;
+
+void thread_number(struct thread *t)
+{
+	int32_t tid = add_rlx(&lasttid, 1);
+
+	t->tid = tid <= LAST_TID ? tid : FIRST_TID + tid % (LAST_TID - FIRST_TID);
+	cpu_forgotten(t);
+}
 
 struct thread *thread_numbered(pid_t tid)
 {
@@ -90,12 +104,17 @@ EXPORT int pthread_sigqueue(pthread_t thread, int sig, const union sigval value)
 	return 0;
 }
 
-/* Its expirations are for one kernel thread: the caller's, which it keeps. */
+/* It is by the cpu time of one kernel thread, or its expirations are for one: the caller's, which
+ * it keeps. */
 EXPORT int timer_create(clockid_t clock, struct sigevent *event, timer_t *timer)
 {
 	struct thread *t = served() ? thread_self() : NULL;
 	struct sigevent mine;
 
+	if (cpu_isown(clock)) {
+		thread_spoil(t, WIRED_TIMER);
+		clock = CLOCK_THREAD_CPUTIME_ID;
+	}
 	if (!t || !event || event->sigev_notify != SIGEV_THREAD_ID ||
 	    event->_sigev_un._tid != t->tid)
 		return real_table.timer_create(clock, event, timer);

@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <time.h>
 
+#include "cpuclock.h"
 #include "futex.h"
 #include "os.h"
 #include "sleep.h"
@@ -68,6 +69,8 @@ EXPORT int clock_nanosleep(clockid_t clock, int flags, const struct timespec *ti
 		return real_table.clock_nanosleep(clock, flags, time, left);
 	/* Also of one that the kernel refuses. */
 	cancel_point();
+	if (cpu_isown(clock))
+		return EINVAL;
 	if (!can_sleep_by(clock))
 		return real_table.clock_nanosleep(clock, flags, time, left);
 	if (user_readable(time, sizeof(*time)) != 0)

@@ -1,6 +1,7 @@
 /* The rings of trace.h: writing. Whoever takes events out is elsewhere, and in nobody's way. */
 #include "trace.h"
 
+#include "cputime.h"
 #include "sched.h"
 
 ATOMIC(uint32_t) tracing;
@@ -175,6 +176,8 @@ void trace_event(struct m *mp, enum tracekind kind, struct g *gp, uint32_t arg)
 
 	if (on & TRACING_TIMES)
 		times_event(mp, kind, gp, arg);
+	if ((on & TRACING_CPU) && (kind == TRACE_STOP || kind == TRACE_RUN))
+		cputime_charge(mp, kind == TRACE_STOP ? gp : NULL);
 	if (on & TRACING_RINGS)
 		ring_event(mp, kind, gp, arg);
 }
@@ -190,6 +193,8 @@ void trace_switched(struct m *mp, struct g *from, uint32_t why, struct g *to)
 		times_event(mp, TRACE_STOP, from, why);
 		times_event(mp, TRACE_RUN, to, 0);
 	}
+	if (on & TRACING_CPU)
+		cputime_charge(mp, from);
 	if (!(on & TRACING_RINGS))
 		return;
 	bump(&from->traceseq);

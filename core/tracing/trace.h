@@ -55,6 +55,7 @@ struct ring {
 enum {
 	TRACING_RINGS = 1,
 	TRACING_TIMES = 2, /* times.h */
+	TRACING_CPU = 4, /* cputime.h */
 };
 
 extern ATOMIC(uint32_t) tracing __attribute__((visibility("hidden")));
