@@ -185,8 +185,7 @@ EXPORT int pthread_kill(pthread_t thread, int sig)
 	if (t == thread_self() && !(gmask() & signal_bit(sig)))
 		return (int)-signal_self(sig);
 	siginfo_make(&info, sig, SI_TKILL);
-	signal_thread(t, sig, &info);
-	return 0;
+	return (int)-signal_thread(t, sig, &info);
 }
 
 EXPORT int signalfd(int fd, const sigset_t *mask, int flags)

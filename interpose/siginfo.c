@@ -5,10 +5,13 @@
  * published before the bit or count that says that there is one, and each who claims one of these
  * takes one slot away: so he finds one; if not, there was no room. */
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "atomic.h"
 #include "signals.h"
+#include "syscall.h"
 #include "thread.h"
 
 enum { SLOTS = 8192 };
@@ -128,6 +131,15 @@ static void undo(uint64_t owner, uint64_t order)
 			return;
 	} while (!cas_acq(&owners[i], owner, BUSY));
 	release(i);
+}
+
+bool pending_room(void)
+{
+	struct rlimit most = { .rlim_cur = RLIM_INFINITY };
+	uint32_t n = ld_sc(&used);
+
+	arch_syscall3(SYS_getrlimit, RLIMIT_SIGPENDING, (long)&most, 0);
+	return n < SLOTS && n < most.rlim_cur;
 }
 
 void pending_add(struct pending *p, int sig, const siginfo_t *info)

@@ -56,8 +56,9 @@ void signals_unfeed(struct thread *t);
 /* ---- sigpend.c: pending for a thread ---- */
 
 /* signal_thread: makes sig, which comes with info, pending for t and sees that t takes it if it
- * does not block it. signal_push: the latter alone. Context: any but a handler. */
-void signal_thread(struct thread *t, int sig, const siginfo_t *info);
+ * does not block it; 0, or -EAGAIN: of those that are queued there are too many. signal_push: the
+ * latter alone. Context: any but a handler. */
+long signal_thread(struct thread *t, int sig, const siginfo_t *info);
 void signal_push(struct thread *t, int sig);
 
 /* signal_lend: makes sig, which came with info and was sent to the process, pending for t, or, if
@@ -108,11 +109,13 @@ void signals_adopt(struct thread *t);
 
 /* ---- siginfo.c: what came with those that are pending ---- */
 
-/* pending_add: one more; of a number that is not queued the first stays. pending_claim: true for
+/* pending_room: may one more be queued? RLIMIT_SIGPENDING says how many, of ours alone.
+ * pending_add: one more; of a number that is not queued the first stays. pending_claim: true for
  * the one who takes the oldest away. pending_count: how many. pending_look: what came with the
  * oldest from that place on; its place, 0: none. pending_drop: forgets all. siginfo_make: what
  * comes with one that is sent without. pending_forked, siginfo_forked: in a child, of one thread:
  * nothing is pending. For handlers too. */
+bool pending_room(void);
 void pending_add(struct pending *p, int sig, const siginfo_t *info);
 bool pending_claim(struct pending *p, int sig, siginfo_t *info);
 uint32_t pending_count(const struct pending *p, int sig);

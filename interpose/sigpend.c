@@ -127,18 +127,22 @@ void signal_push(struct thread *t, int sig)
 		nudge(sig, tid);
 }
 
-void signal_thread(struct thread *t, int sig, const siginfo_t *info)
+long signal_thread(struct thread *t, int sig, const siginfo_t *info)
 {
 	uint64_t blocked = gmask_of(t->gp) | ld_sc(&t->awaits);
 
 	if (!(blocked & signal_bit(sig)) && !signal_has_handler(sig) && signal_ignored(sig))
-		return;
+		return 0;
+	/* As the kernel has it: kill() is heard, though without what came with it. */
+	if (sig >= FIRST_QUEUED && info->si_code != SI_USER && !pending_room())
+		return -EAGAIN;
 	pending_add(&t->signals, sig, info);
 	/* As it would be delivered before the call returns. */
 	if (t == thread_self() && !(blocked & signal_bit(sig)))
 		signals_run();
 	else
 		signal_push(t, sig);
+	return 0;
 }
 
 void signal_left(struct g *gp, int sig)

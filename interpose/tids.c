@@ -82,8 +82,7 @@ bool signal_tid_info(pid_t tid, int sig, const siginfo_t *info, long *r)
 		return true;
 	}
 	copy.si_signo = sig;
-	*r = 0;
-	signal_thread(t, sig, &copy);
+	*r = signal_thread(t, sig, &copy);
 	return true;
 }
 
@@ -100,8 +99,7 @@ EXPORT int pthread_sigqueue(pthread_t thread, int sig, const union sigval value)
 		return 0;
 	siginfo_make(&info, sig, SI_QUEUE);
 	info.si_value = value;
-	signal_thread(t, sig, &info);
-	return 0;
+	return (int)-signal_thread(t, sig, &info);
 }
 
 /* It is by the cpu time of one kernel thread, or its expirations are for one: the caller's, which

@@ -2,6 +2,7 @@
  * and no other's, before it and after it. */
 #include "common.h"
 
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 /* ---- owners ---- */
@@ -311,6 +312,43 @@ TEST(of_real_time_signals_each_is_handled)
 	await(&entered, 1);
 	for (int i = 0; i < 50; i++)
 		EXPECT_EQ(pthread_kill(t, SIGRTMIN + 1), 0);
+	tick(&changed);
+	join(&t, 1);
+}
+
+static void *blocks_them_for_long(void *arg)
+{
+	mask(SIG_BLOCK, SIGRTMIN + 1);
+	mask(SIG_BLOCK, SIGUSR1);
+	tick(&entered);
+	await(&changed, 1);
+	mask(SIG_UNBLOCK, SIGRTMIN + 1);
+	mask(SIG_UNBLOCK, SIGUSR1);
+	EXPECT_EQ(handled.n, 4);
+	return arg;
+}
+
+TEST(no_more_are_queued_than_the_limit_lets_be)
+{
+	union sigval with = { .sival_int = 1 };
+	struct rlimit before, none;
+	pthread_t t;
+
+	handle(SIGRTMIN + 1, 0);
+	handle(SIGUSR1, 0);
+	start(&t, 1, blocks_them_for_long, NULL);
+	await(&entered, 1);
+	/* It counts what is pending for any process of the user's. */
+	EXPECT_EQ(getrlimit(RLIMIT_SIGPENDING, &before), 0);
+	none = before;
+	none.rlim_cur = 0;
+	EXPECT_EQ(setrlimit(RLIMIT_SIGPENDING, &none), 0);
+	EXPECT_EQ(pthread_sigqueue(t, SIGRTMIN + 1, with), EAGAIN);
+	EXPECT_EQ(pthread_kill(t, SIGRTMIN + 1), EAGAIN);
+	EXPECT_EQ(pthread_kill(t, SIGUSR1), 0);
+	EXPECT_EQ(setrlimit(RLIMIT_SIGPENDING, &before), 0);
+	for (int i = 0; i < 3; i++)
+		EXPECT_EQ(pthread_sigqueue(t, SIGRTMIN + 1, with), 0);
 	tick(&changed);
 	join(&t, 1);
 }
