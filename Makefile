@@ -262,7 +262,7 @@ lint:
 
 .PHONY: soak
 soak: $(call tests_of,debug) $(call tests_of,release) $(CONFORMANCE) $(BUILD)/libheddle.so \
-		$(BUILD)/debug/libheddle.so
+		$(BUILD)/debug/libheddle.so $(BUILD)/bench/parked
 	@bash tests/soak.sh $(BUILD) $(WORDS)
 
 # ---- benchmarks ----

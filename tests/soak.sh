@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Hours of everything, in an order by lot: the core's tests, the preloaded conformance programs, storms above all, and the
-# real programs of `make apps` that are installed. Each time with a fresh seed, some GOMAXPROCS, some policy (every
-# other time Go's), and every third time stress-ng beside it. soak.sh BUILD [WORD...]: only what has one of the words in its
-# name; $HEDDLE_SOAK_SECONDS says how long (an hour). A failure prints the command that repeats it, and its output is
-# kept in BUILD/soak/.
+# Hours of everything, in an order by lot: the core's tests, the preloaded conformance programs, storms above all, the
+# real programs of `make apps` that are installed, and, where there is the memory, a million threads at once. Each time
+# with a fresh seed, some GOMAXPROCS, some policy (every other time Go's), and every third time stress-ng beside it.
+# soak.sh BUILD [WORD...]: only what has one of the words in its name; $HEDDLE_SOAK_SECONDS says how long (an hour). A
+# failure prints the command that repeats it, and its output is kept in BUILD/soak/.
 set -u
 build=$(realpath "${1:-build}")
 words=$(IFS="|"; echo "${*:2}")
@@ -29,6 +29,9 @@ jobs() {
 	for _ in 1 2 3 4 5 6; do
 		printf 'preloaded debug %s\npreloaded release %s\n' "$build"/conformance/storm_test{,}
 	done
+	# It takes 13 GiB.
+	awk '$1 == "MemAvailable:" { exit $2 < 18 * 1024 * 1024 }' /proc/meminfo &&
+		echo "million release $build/bench/parked"
 	bash tests/apps/one.bash --list | while IFS=$'\t' read -r program _; do
 		[ -n "$(bash tests/apps/one.bash --packages "$program")" ] || echo "app release $program"
 	done
@@ -69,6 +72,7 @@ one() {
 	case $1 in
 	core) try "$name" "${settings[@]}" "$3" ;;
 	preloaded) try "$name" "${settings[@]}" "GOMAXPROCS=$(any 1 2 3 8)" "LD_PRELOAD=$library" "$3" ;;
+	million) try "million-of-threads" "GOMAXPROCS=$(any 1 2 8)" "LD_PRELOAD=$library" "$3" memory 1000000 ;;
 	app)
 		where=$(mktemp -d)
 		chmod 755 "$where"
