@@ -240,7 +240,7 @@ check-stranger:
 # Servers are compared with their native runs, and alone with the machine.
 SERVED := bats/servers.bats
 .PHONY: check-bats bats-together
-check-bats: all $(PLANTED)
+check-bats: all $(PLANTED) $(BUILD)/bench/echo
 	@bash tests/sum.sh "$(MAKE) -s bats-together" "bash tests/bats.sh $(SERVED)"
 bats-together: all $(PLANTED)
 	@bash tests/sum.sh -j $(JOBS) $(foreach f,$(filter-out $(SERVED),$(wildcard bats/*.bats)),"bash tests/bats.sh $(f)")

@@ -72,3 +72,12 @@ teardown() {
 	source "$top/bats/loads/curl.bash"
 	compare "curl --parallel, 1500 transfers"
 }
+
+@test "ten thousand connections, a thread each" {
+	[ "$(ulimit -Hn)" -ge 10100 ] || skip "no more than $(ulimit -Hn) descriptors"
+	run timeout 100 "$top/build/bench/echo" against 10000 GOMAXPROCS=2 LD_PRELOAD="$heddle"
+	echo "$output"
+	[ "$status" -eq 0 ]
+	kthreads=$(sed -n 's/ threads$//p' <<<"$output")
+	[ "$kthreads" -le 6 ]
+}

@@ -102,6 +102,7 @@ ROWS = [
     Row("pipes read-zero", go=True),
     echo_row("echo-1000", "echo against 1000"),
     echo_row("echo-8000", "echo against 8000"),
+    echo_row("echo-10000", "echo against 10000"),
     Row("compute crowd-16", procs=(2,), go=True),
     Row("compute mixed", go=True),
     Row("compute unannounced-8", procs=(2,)),
