@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "core.h"
+#include "os.h"
 #include "syscall.h"
 #include "thread.h"
 #include "user.h"
@@ -16,6 +17,13 @@
 enum { ALL = 0, USERS = 1, PRECISE = 2, KINDS = 3, PER_THREAD = 4 };
 
 enum { US = 1000, SECOND_NS = 1000 * 1000 * 1000 };
+
+enum { COUNTS = 6 };
+
+struct counts {
+	int32_t tid; /* of the kernel thread that was asked last */
+	long last[COUNTS], told[COUNTS];
+};
 
 /* Nearly all that is asked for is another clock. */
 static inline bool of_thread(clockid_t clock)
@@ -62,7 +70,7 @@ static void split(struct thread *t, struct rusage *ru, uint64_t all)
 
 	told = ld_rlx(&t->systime);
 	sys = user + sys ? (uint64_t)((double)all * ((double)sys / (double)(user + sys))) : 0;
-	sys = sys < told ? told : sys;
+	sys = sys < told ? told : sys > all ? all : sys;
 	told = ld_rlx(&t->usertime);
 	user = all - sys < told ? told : all - sys;
 	st_rlx(&t->usertime, user);
@@ -75,6 +83,8 @@ void cpu_forgotten(struct thread *t)
 {
 	st_rlx(&t->usertime, 0);
 	st_rlx(&t->systime, 0);
+	if (t->counts)
+		*t->counts = (struct counts){ 0 };
 }
 
 static uint64_t clock_of(struct thread *t, clockid_t clock)
@@ -98,13 +108,41 @@ static long gettime(struct thread *t, clockid_t clock, struct timespec *to)
 	return user_store(to, &now, sizeof(now));
 }
 
+/* The kernel counts faults, switches and the like of its own threads: what one of these had between
+ * two questions that t asked there is taken for t's; of the rest nothing is known. */
+static void count(struct thread *t, struct rusage *ru, int32_t tid)
+{
+	long *const of[COUNTS] = { &ru->ru_minflt,  &ru->ru_majflt, &ru->ru_inblock,
+				   &ru->ru_oublock, &ru->ru_nvcsw,  &ru->ru_nivcsw };
+	struct counts *c = t->counts;
+
+	if (!c) {
+		c = os_reserve(sizeof(*c));
+		if (os_failed(c))
+			return;
+		t->counts = c;
+	}
+	for (int i = 0; i < COUNTS; i++) {
+		c->told[i] += c->tid == tid ? *of[i] - c->last[i] : 0;
+		c->last[i] = *of[i];
+		*of[i] = c->told[i];
+	}
+	c->tid = tid;
+}
+
 static long usage(struct thread *t, struct rusage *to)
 {
 	struct rusage ru;
-	long r = arch_syscall3(SYS_getrusage, RUSAGE_THREAD, (long)&ru, 0);
+	int32_t tid;
+	long r;
 
+	do {
+		tid = os_gettid();
+		r = arch_syscall3(SYS_getrusage, RUSAGE_THREAD, (long)&ru, 0);
+	} while (r == 0 && tid != os_gettid());
 	if (r != 0)
 		return r;
+	count(t, &ru, tid);
 	split(t, &ru, gcputime(t->gp));
 	return user_store(to, &ru, sizeof(ru));
 }

@@ -119,6 +119,7 @@ struct thread {
 	ATOMIC(uint64_t) fed; /* of these, which nudges were sent to its kernel thread */
 	ATOMIC(uint32_t) feeders; /* who is about to send one */
 	ATOMIC(uint64_t) usertime, systime; /* of its cpu time, as was said last */
+	struct counts *counts; /* in cpuclock.c; NULL: it was not asked for */
 	ATOMIC(uint32_t) handled; /* handlers that ran; of those, without SA_RESTART */
 	ATOMIC(uint32_t) stopped;
 	ATOMIC(bool) deaf; /* no handler runs on it any more: it ends */

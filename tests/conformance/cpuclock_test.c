@@ -2,6 +2,7 @@
 #include "common.h"
 
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -193,6 +194,34 @@ static void *asks_in_all_ways(void *arg)
 	EXPECT_EQ(syscall(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, (void *)8), -1);
 	EXPECT_EQ(errno, EFAULT);
 	return arg;
+}
+
+static void *counts_its_faults(void *arg)
+{
+	enum { PAGES = 100 };
+	struct rusage before, after;
+
+	for (int round = 0; round < 20; round++) {
+		char *at = mmap(NULL, PAGES * 4096, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		EXPECT(at != MAP_FAILED && madvise(at, PAGES * 4096, MADV_NOHUGEPAGE) == 0);
+		EXPECT_EQ(getrusage(RUSAGE_THREAD, &before), 0);
+		if (round % 2)
+			sched_yield();
+		for (int i = 0; i < PAGES; i++)
+			at[i * 4096] = 1;
+		EXPECT_EQ(getrusage(RUSAGE_THREAD, &after), 0);
+		EXPECT(after.ru_minflt >= before.ru_minflt);
+		EXPECT(after.ru_nvcsw >= before.ru_nvcsw);
+		EXPECT(after.ru_nivcsw >= before.ru_nivcsw);
+		munmap(at, PAGES * 4096);
+	}
+	return arg;
+}
+
+TEST(what_is_counted_does_not_go_back)
+{
+	run(8, counts_its_faults, NULL);
 }
 
 TEST(all_ways_to_ask_agree)
