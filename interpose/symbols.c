@@ -21,19 +21,24 @@ typedef void *space_opener(long space, const char *file, int mode);
 lookup symbol_of;
 lookup *symbol_real(void);
 
-static ATOMIC(lookup *) real_one;
+/* Those here are not in the table, which may be filled by dlsym. */
+static void *real_of(ATOMIC(void *) *known, const char *name)
+{
+	/* Relaxed: whoever comes first finds the same, and nothing goes with it. */
+	void *real = ld_rlx(known);
+
+	if (!real) {
+		real = lookup_behind(name);
+		st_rlx(known, real);
+	}
+	return real;
+}
 
 lookup *symbol_real(void)
 {
-	/* Relaxed: whoever comes first finds the same, and nothing goes with it. */
-	lookup *real = ld_rlx(&real_one);
+	static ATOMIC(void *) known;
 
-	/* Not in the table, which may be filled by dlsym. */
-	if (!real) {
-		real = (lookup *)lookup_behind("dlsym");
-		st_rlx(&real_one, real);
-	}
-	return real;
+	return (lookup *)real_of(&known, "dlsym");
 }
 
 void *symbol_of(void *library, const char *name)
@@ -61,16 +66,12 @@ struct versioned symbol_versioned(void *library, const char *name, const char *v
 struct versioned symbol_versioned(void *library, const char *name, const char *version,
 				  const void *caller)
 {
-	static ATOMIC(versioned_lookup *) known;
-	struct versioned v = { NULL, ld_rlx(&known) };
+	static ATOMIC(void *) known;
+	struct versioned v = { NULL, (versioned_lookup *)real_of(&known, "dlvsym") };
 	const struct link_map *from = NULL;
 	Dl_info info;
 	void *at;
 
-	if (!v.real) {
-		v.real = (versioned_lookup *)lookup_behind("dlvsym");
-		st_rlx(&known, v.real);
-	}
 	if (!served())
 		return v;
 	if (library == RTLD_NEXT &&
@@ -109,33 +110,23 @@ opener *symbols_open(const char *file, int mode);
 
 opener *symbols_open(const char *file, int mode)
 {
-	static ATOMIC(opener *) known;
-	opener *real = ld_rlx(&known);
+	static ATOMIC(void *) known;
 
 	(void)file;
-	if (!real) {
-		real = (opener *)lookup_behind("dlopen");
-		st_rlx(&known, real);
-	}
 	if (mode & RTLD_DEEPBIND)
 		before_binding();
-	return real;
+	return (opener *)real_of(&known, "dlopen");
 }
 
 space_opener *symbols_mopen(long space, const char *file, int mode);
 
 space_opener *symbols_mopen(long space, const char *file, int mode)
 {
-	static ATOMIC(space_opener *) known;
-	space_opener *real = ld_rlx(&known);
+	static ATOMIC(void *) known;
 
 	(void)file;
-	if (!real) {
-		real = (space_opener *)lookup_behind("dlmopen");
-		st_rlx(&known, real);
-	}
 	/* Others have a C library of their own. */
 	if (space == LM_ID_BASE && (mode & RTLD_DEEPBIND))
 		before_binding();
-	return real;
+	return (space_opener *)real_of(&known, "dlmopen");
 }

@@ -265,6 +265,7 @@ static void replace(const ElfW(Sym) * ours, struct span *at, bool now)
 	for (s = another(c, name, h, NULL); s; s = another(c, name, h, s)) {
 		if (ELF64_ST_TYPE(s->st_info) == STT_GNU_IFUNC)
 			continue;
+		/* Relaxed: the loader, on whatever thread, reads the old value or the new one. */
 		if (now)
 			st_rlx(&((ElfW(Sym) *)(uintptr_t)s)->st_value,
 			       own.base + ours->st_value - c->base);

@@ -88,7 +88,7 @@ TEST(a_semaphore_is_posted_by_handle_and_waited_for_by_those_who_are_linked)
 		EXPECT_EQ(pthread_create(&linked[i], NULL, waits, NULL), 0);
 		EXPECT_EQ(create(&found[i], NULL, waits, NULL), 0);
 	}
-	usleep(20000);
+	settle();
 	for (int i = 0; i < SEVERAL; i++) {
 		EXPECT_EQ(post(&semaphore), 0);
 		EXPECT_EQ(post(&semaphore), 0);
@@ -115,4 +115,41 @@ TEST(a_name_that_no_library_has_is_an_error)
 	EXPECT(dlerror() != NULL);
 	EXPECT(dlsym(library, "gettid") != NULL);
 	EXPECT(dlerror() == NULL);
+}
+
+/* ---- beside who opens and closes libraries ---- */
+
+static _Atomic int over;
+
+/* They belong to glibc, and nobody has them open. */
+static void *opens_and_closes(void *arg)
+{
+	static const char *const libraries[] = { "libanl.so.1", "libBrokenLocale.so.1" };
+
+	while (!over)
+		for (int i = 0; i < 2; i++) {
+			void *library = dlopen(libraries[i], RTLD_NOW);
+			EXPECT(library != NULL && dlclose(library) == 0);
+		}
+	return arg;
+}
+
+static void *asks(void *arg)
+{
+	for (int i = 0; i < 3000; i++) {
+		EXPECT(dlvsym(RTLD_NEXT, "gettid", "GLIBC_2.30") != NULL);
+		EXPECT(dlsym(RTLD_NEXT, "gettid") != NULL);
+		EXPECT(dlsym(RTLD_DEFAULT, "sem_post") != NULL);
+	}
+	return arg;
+}
+
+TEST(who_asks_beside_a_library_that_is_closed_is_told)
+{
+	pthread_t t;
+
+	EXPECT_EQ(pthread_create(&t, NULL, opens_and_closes, NULL), 0);
+	run(2, asks, NULL);
+	over = 1;
+	EXPECT_EQ(pthread_join(t, NULL), 0);
 }

@@ -2,6 +2,8 @@
  * that it leaves alone what it must: denied code, blocked calls, the next slice. */
 #include "preempt.h"
 
+#include <stdlib.h>
+
 #include "host.h"
 #include "raw.h"
 #include "registers.h"
@@ -333,12 +335,19 @@ static void seldom_outside(void *arg)
 	group_done(&grp);
 }
 
-/* Asked once in 3 ms, it kept the P for 60 ms, twenty asks. It takes 12 to 16 of cpu, and more
- * where others keep sysmon from a cpu while the G has one. */
+static int longer(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Asked once in 3 ms, it kept the P for 60 ms, twenty asks. It takes 12 to 16 of cpu; now and then
+ * more, where others keep sysmon from a cpu while the G has one. */
 TEST(a_g_seldom_found_where_it_may_be_stopped_is_asked_often)
 {
 	enum { TURNS = 20 };
-	uint64_t cpu;
+	uint64_t took[TURNS];
 
 	if (no_signal())
 		return;
@@ -346,14 +355,16 @@ TEST(a_g_seldom_found_where_it_may_be_stopped_is_asked_often)
 	EXPECT(preempt_deny((uintptr_t)__start_held, (uintptr_t)__stop_held, DENY_ALWAYS));
 	grp.left = 1;
 	go(seldom_outside, NULL);
-	cpu = cpu_ns();
-	for (int i = 0; i < TURNS; i++)
+	for (int i = 0; i < TURNS; i++) {
+		took[i] = cpu_ns();
 		gosched();
-	cpu = (cpu_ns() - cpu) / TURNS;
+		took[i] = cpu_ns() - took[i];
+	}
 	st_rlx(&enough, true);
 	group_wait(&grp);
-	test_say("  a slice took %llu us of cpu", (unsigned long long)cpu / US);
-	EXPECT(cpu < 3 * CHOOSE_SLICE_NS);
+	qsort(took, TURNS, sizeof(took[0]), longer);
+	test_say("  a slice took %llu us of cpu", (unsigned long long)took[TURNS / 2] / US);
+	EXPECT(took[TURNS / 2] < 2 * CHOOSE_SLICE_NS);
 }
 
 /* ---- calls that block unannounced ---- */
