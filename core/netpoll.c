@@ -11,6 +11,7 @@ enum {
 };
 
 static ATOMIC(struct polldesc *) chunks[CHUNKS];
+static ATOMIC(int32_t) chunksend; /* beyond the last chunk */
 const struct pollbackend *const poll_backend = &poll_epoll;
 static ATOMIC(uint32_t) up; /* 0 not yet, 1 the backend is there */
 static struct mutex init_lock = MUTEX_INIT(RANK_POLLFD);
@@ -35,13 +36,21 @@ static struct polldesc *make_chunk(ATOMIC(struct polldesc *) *at, int fd)
 			chunk[i].fd = fd / CHUNK * CHUNK + i;
 		}
 		/* Release: pairs with the acquire in descof. */
-		if (os_failed(chunk))
+		if (os_failed(chunk)) {
 			chunk = NULL;
-		else
+		} else {
+			if (ld_rlx(&chunksend) <= fd / CHUNK)
+				st_sc(&chunksend, fd / CHUNK + 1);
 			st_rel(at, chunk);
+		}
 	}
 	unlock(&init_lock);
 	return chunk;
+}
+
+int netpoll_end(void)
+{
+	return ld_sc(&chunksend) * CHUNK;
 }
 
 struct polldesc *descof(int fd, bool make)
@@ -85,6 +94,7 @@ void netpoll_forked(void)
 	if (ld_rlx(&up))
 		poll_backend->forked();
 	st_rlx(&up, 0);
+	st_rlx(&chunksend, 0);
 	for (int i = 0; i < CHUNKS; i++)
 		if (ld_rlx(&chunks[i]))
 			st_rlx(&chunks[i], NULL);

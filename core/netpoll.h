@@ -65,6 +65,9 @@ bool netpoll_busy(int fd);
 void netpoll_poke(int fd, enum polldir dir);
 void netpoll_pass(int fd, enum polldir dir);
 
+/* netpoll_end: beyond all descriptors that were ever waited for. */
+int netpoll_end(void);
+
 /* netpoll_forget: fd is about to be closed or replaced: the waits for it end with -ESTALE, and
  * moved in their struct. Returns  how many know of moved by it. */
 int netpoll_forget(int fd, int moved);

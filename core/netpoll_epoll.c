@@ -20,6 +20,7 @@ enum {
 	MAX_EVENTS = 128,
 	F_DUPFD_CLOEXEC_ = 1030,
 	RLIMIT_NOFILE_ = 7,
+	USUAL_FILES = 1024, /* that limit, where nobody changed it */
 	OURS_FROM_TOP = 32,
 	EFD_FLAGS = 02004000, /* CLOEXEC | NONBLOCK */
 };
@@ -37,7 +38,8 @@ static ATOMIC(bool) no_pwait2;
 static ATOMIC(bool) broken; /* a break is under way; cleared when it is read */
 
 /* Moves a descriptor of ours out of the program's way: programs expect the lowest free
- * number from open, and some close all low ones. */
+ * number from open, and some close all low ones. But no higher than that: each fork copies a table
+ * as large as its highest number, and who closes a range walks through it. */
 static int move_high(int fd)
 {
 	uint64_t limit[2] = { 0, 0 };
@@ -45,8 +47,8 @@ static int move_high(int fd)
 
 	arch_syscall4(__NR_prlimit64, 0, RLIMIT_NOFILE_, 0, (long)limit);
 	if (limit[0] > 2 * OURS_FROM_TOP) {
-		long from = limit[0] > 65536 ? 65536 - OURS_FROM_TOP
-					     : (long)limit[0] - OURS_FROM_TOP;
+		long top = limit[0] > USUAL_FILES ? USUAL_FILES : (long)limit[0];
+		long from = top - OURS_FROM_TOP;
 		high = arch_syscall3(__NR_fcntl, fd, F_DUPFD_CLOEXEC_, from);
 	}
 	if (high < 0)

@@ -19,6 +19,16 @@
 struct fd fd_near[FD_NEAR];
 static ATOMIC(struct fd *) far[FD_MAX / FD_NEAR]; /* each as many; made at need, and never ended */
 ATOMIC(uint32_t) fd_epoch = 1;
+ATOMIC(uint32_t) fd_end;
+
+void fd_rise(int fd)
+{
+	uint32_t end = ld_rlx(&fd_end);
+
+	if ((unsigned)fd < FD_MAX)
+		while (end <= (unsigned)fd && !cas_sc(&fd_end, end, (unsigned)fd + 1))
+			end = ld_rlx(&fd_end);
+}
 
 struct fd *fd_far(int fd, bool make)
 {
@@ -342,9 +352,14 @@ EXPORT int dup3(int old, int new, int flags)
 	return replaced(old, new, real_table.dup3(old, new, flags));
 }
 
+/* Those of which anything is known: a million and more may be meant, by who closes all from one on.
+ */
 static void for_range(unsigned lo, unsigned hi, void (*fn)(int fd))
 {
-	for (unsigned fd = lo; fd <= hi && fd < FD_MAX; fd++)
+	unsigned end = ld_sc(&fd_end), waited = thread_self() ? (unsigned)netpoll_end() : 0;
+
+	end = end > waited ? end : waited;
+	for (unsigned fd = lo; fd <= hi && fd < end; fd++)
 		fn((int)fd);
 }
 

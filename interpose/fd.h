@@ -34,9 +34,12 @@ struct fd {
 
 extern struct fd fd_near[FD_NEAR] __attribute__((visibility("hidden")));
 extern ATOMIC(uint32_t) fd_epoch __attribute__((visibility("hidden")));
+extern ATOMIC(uint32_t) fd_end __attribute__((visibility("hidden"))); /* beyond all in the table */
 
-/* fd_far: as the two below, of a descriptor that is not among the first. */
+/* fd_far: as the two below, of a descriptor that is not among the first. fd_rise: fd_end is beyond
+ * it from here on. */
 struct fd *fd_far(int fd, bool make);
+void fd_rise(int fd);
 
 /* fd_known: where it stands; NULL: nothing is believed, or fd is none. fd_place: the same, and room
  * is made for it; NULL: there is none. One table for all would be 12 MB, and mlockall takes all of
@@ -48,6 +51,8 @@ static inline struct fd *fd_known(int fd)
 
 static inline struct fd *fd_place(int fd)
 {
+	if (__builtin_expect((unsigned)fd >= ld_rlx(&fd_end), 0))
+		fd_rise(fd);
 	return __builtin_expect((unsigned)fd < FD_NEAR, 1) ? &fd_near[fd] : fd_far(fd, true);
 }
 

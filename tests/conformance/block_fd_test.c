@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/uio.h>
 
@@ -642,4 +643,51 @@ TEST(what_is_closed_after_the_first_thread_was_made_is_closed)
 		held += status != 0;
 	}
 	EXPECT(held <= LOOKED_AT);
+}
+
+/* ---- many at once ---- */
+
+static int64_t cpu_ns(void)
+{
+	struct timespec t;
+
+	EXPECT_EQ(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t), 0);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* As in each child that Python makes. */
+static void *closes_all_above(void *arg)
+{
+	enum { TIMES = 100, ALL_MS = 50 };
+	int64_t begun = cpu_ns();
+
+	for (int i = 0; i < TIMES; i++)
+		EXPECT_EQ(close_range(2000, ~0u, 0), 0);
+	EXPECT(cpu_ns() - begun < (int64_t)ALL_MS * 1000000);
+	return arg;
+}
+
+TEST(closing_all_from_one_on_costs_no_more_than_there_are)
+{
+	closes_all_above(NULL);
+	run(1, closes_all_above, NULL);
+}
+
+/* Each fork copies a table as large as the highest number. */
+TEST(no_number_is_high_while_threads_wait)
+{
+	enum { USUAL = 1024 };
+	struct rlimit files;
+	pthread_t t;
+
+	EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
+	files.rlim_cur = files.rlim_max;
+	EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
+	close_range(USUAL, ~0u, 0);
+	EXPECT_EQ(pipe(ends), 0);
+	park(&t, 1, ends[0]);
+	for (int fd = USUAL; fd < (int)files.rlim_max && fd < 70000; fd++)
+		EXPECT_EQ(fcntl(fd, F_GETFD), -1);
+	EXPECT_EQ(write(ends[1], "x", 1), 1);
+	EXPECT_EQ(read_by(t), 1);
 }
