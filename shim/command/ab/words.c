@@ -138,7 +138,7 @@ void words_verdict(const struct experiment *e, int i, char *buf)
 	case NOT_SHOWN:
 		if (c->interval.low > 1 || c->interval.high < 1) {
 			snprintf(buf, WORDS,
-				 "no difference shown: the rounds say %s, Mann-Whitney does not",
+				 "no difference shown: not by Mann-Whitney; the rounds say %s",
 				 range);
 			return;
 		}
@@ -148,7 +148,7 @@ void words_verdict(const struct experiment *e, int i, char *buf)
 			 c->rounds, noise, range);
 		return;
 	case UNQUIET:
-		snprintf(buf, WORDS, "no verdict: %s, but a differs from itself as much", range);
+		snprintf(buf, WORDS, "no verdict: a differs from itself as much; %s", range);
 		return;
 	default:
 		words_ratio(e, c, buf);
