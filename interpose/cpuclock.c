@@ -14,7 +14,7 @@
 #include "user.h"
 
 /* The kernel's coding: ~tid << 3, and these. */
-enum { ALL = 0, USERS = 1, PRECISE = 2, KINDS = 3, PER_THREAD = 4 };
+enum { USERS = 1, PRECISE = 2, KINDS = 3, PER_THREAD = 4 };
 
 enum { US = 1000, SECOND_NS = 1000 * 1000 * 1000 };
 
@@ -63,7 +63,7 @@ static struct timeval timeval_of(uint64_t ns)
 }
 
 /* How much of all was the program's own and not the kernel's is a guess, by the kernel thread that
- * *ru is of. *all is only ever more, and so are both parts of it. */
+ * *ru is of. All is only ever more, and so are both parts of it. */
 static void split(struct thread *t, struct rusage *ru, uint64_t all)
 {
 	uint64_t user = ns_of(ru->ru_utime), sys = ns_of(ru->ru_stime), told;
