@@ -178,11 +178,18 @@ traced_pairs() {
 	[ "${found[open]}" -ge 50 ]
 }
 
-# Four that give way all the time.
+# Four that give way all the time; and more that one makes ready in one go than a ring has room for.
 storm() {
 	build storm <<-'C'
 		#include <pthread.h>
 		#include <sched.h>
+		enum { CROWD = 6000 };
+		static pthread_barrier_t all;
+		static void *crowd(void *arg)
+		{
+			pthread_barrier_wait(&all);
+			return arg;
+		}
 		static void *storm(void *arg)
 		{
 			for (int i = 0; i < 400000; i++)
@@ -196,6 +203,15 @@ storm() {
 				pthread_create(&t[i], NULL, storm, NULL);
 			for (int i = 0; i < 4; i++)
 				pthread_join(t[i], NULL);
+			pthread_attr_t small;
+			pthread_attr_init(&small);
+			pthread_attr_setstacksize(&small, 32768);
+			pthread_attr_setdetachstate(&small, PTHREAD_CREATE_DETACHED);
+			pthread_barrier_init(&all, NULL, CROWD + 1);
+			for (int i = 0; i < CROWD; i++)
+				pthread_create(&t[0], &small, crowd, NULL);
+			pthread_barrier_wait(&all);
+			pthread_exit(NULL);
 		}
 	C
 }

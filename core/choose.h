@@ -11,6 +11,7 @@
 #include "gmp.h"
 #include "knobs.h"
 #include "policies/spec.h"
+#include "tls.h"
 
 /* plan_slice: see policies/plan.h. */
 uint64_t plan_slice(const struct g *gp);
@@ -20,6 +21,7 @@ enum {
 	CHOOSE_STEAL_ROUNDS = 4,
 	CHOOSE_ROW = 16,
 	CHOOSE_ROW_CYCLES = 4 * ARCH_CYCLES_20US,
+	CHOOSE_ROW_CYCLES_SLOW = 2 * CHOOSE_ROW_CYCLES,
 	CHOOSE_SLICE_NS = 10 * 1000 * 1000, /* unless it is ordered otherwise: sched.slice */
 	/* A slice of one that spins while others wait; how old one is before it is looked at. */
 	CHOOSE_SPIN_NS = 100 * 1000,
@@ -139,6 +141,12 @@ static inline bool choose_globalfirst(const struct p *pp)
  * queue, and all keep their turns. */
 enum yielding { YIELD_GLOBAL, YIELD_OWN, YIELD_TAKE };
 
+/* Where each switch is a call of the kernel's, a row of them takes that long by itself. */
+static inline uint64_t choose_row(void)
+{
+	return arch_fsgsbase ? CHOOSE_ROW_CYCLES : CHOOSE_ROW_CYCLES_SLOW;
+}
+
 static inline enum yielding choose_yield(struct p *pp)
 {
 	uint32_t at = ld_rlx(&pp->schedtick) - pp->rowtick;
@@ -150,7 +158,7 @@ static inline enum yielding choose_yield(struct p *pp)
 	row = now - pp->rowseen;
 	pp->rowseen = now;
 	pp->rowtick += at;
-	pp->shortrow = row < CHOOSE_ROW_CYCLES && sched_knobs()->yieldown && !choose_policed();
+	pp->shortrow = row < choose_row() && sched_knobs()->yieldown && !choose_policed();
 	return YIELD_GLOBAL;
 }
 

@@ -2,6 +2,7 @@
 #ifndef HEDDLE_ARCH_TLS_H
 #define HEDDLE_ARCH_TLS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -9,5 +10,7 @@ struct g;
 
 /* getg: the running model thread's G, the g0 of its M, or NULL for a foreign thread. */
 struct g *getg(void);
+
+static const bool arch_fsgsbase = true;
 
 #endif
