@@ -31,8 +31,7 @@ struct bucket *bucket_of(const void *addr)
 	return b;
 }
 
-/* Locks the bucket in which w waits or waited: a requeue may move it meanwhile. */
-static struct bucket *lock_bucket_of(struct waiter *w)
+struct bucket *lock_bucket_of(struct waiter *w)
 {
 	for (;;) {
 		/* Acquire: pairs with the release in futex_requeue. */
@@ -124,7 +123,7 @@ static int wait_g(struct m *mp, struct g *gp, struct bucket *b, struct waiter *w
 }
 
 /* The same for a kernel thread that is no M: it sleeps on its own word. */
-int wait_foreign(struct bucket *b, struct waiter *w, const struct deadline *deadline)
+int wait_foreign(struct bucket *b, struct waiter *w, const struct deadline *deadline, bool goes_on)
 {
 	ATOMIC(uint32_t) *low = (ATOMIC(uint32_t) *)w->word;
 	uint64_t pending = w->seq << WAIT_BITS | WAIT_PENDING;
@@ -133,13 +132,13 @@ int wait_foreign(struct bucket *b, struct waiter *w, const struct deadline *dead
 	unlock(&b->lock);
 	/* Acquire: pairs with the waker's claim. */
 	while (ld_acq(w->word) == pending) {
-		if (r == -EINTR_ || (deadline && time_left(deadline) == 0)) {
-			uint64_t over = w->seq << WAIT_BITS |
-					(r == -EINTR_ ? WAIT_INTR : WAIT_TIMEOUT);
+		bool ends = r == -EINTR_ && !goes_on;
+		if (ends || (deadline && time_left(deadline) == 0)) {
+			uint64_t over = w->seq << WAIT_BITS | (ends ? WAIT_INTR : WAIT_TIMEOUT);
 			if (!cas_acqrel(w->word, pending, over))
 				break;
 			unlink_late(w);
-			return r == -EINTR_ ? -EINTR_ : -ETIMEDOUT_;
+			return ends ? -EINTR_ : -ETIMEDOUT_;
 		}
 		r = futexsleep(low, (uint32_t)pending, deadline ? time_left(deadline) : -1);
 	}
@@ -178,7 +177,7 @@ int futex_wait(ATOMIC(uint32_t) *addr, uint32_t value, uint32_t bitset,
 		w.word = &ownword;
 	}
 	waitq_add(b, &w, (flags & FUTEX_LIFO) != 0);
-	r = gp ? wait_g(mp, gp, b, &w, deadline, when) : wait_foreign(b, &w, deadline);
+	r = gp ? wait_g(mp, gp, b, &w, deadline, when) : wait_foreign(b, &w, deadline, false);
 	outof(gp);
 	return r;
 }
@@ -356,6 +355,7 @@ void futex_forked(void)
 {
 	static const struct bucket empty;
 
+	queue_forked();
 	/* A look costs no copy of the page. */
 	for (int i = 0; i < BUCKETS; i++)
 		if (ld_rlx(&buckets[i].nwait) != 0 || ld_rlx(&buckets[i].lock.key) != 0)

@@ -280,6 +280,7 @@ static void make_runnable(struct m *mp, struct g *gp, bool recycled)
 {
 	struct p *pp;
 
+	gp->absent = false;
 	cputime_begin(gp);
 	trace_new(mp, gp);
 	if (!mp) {

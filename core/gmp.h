@@ -18,6 +18,7 @@
 #include "stats.h"
 #include "timer.h"
 #include "times.h"
+#include "waitq.h"
 
 enum {
 	MAX_PROCS = 1024,
@@ -103,6 +104,9 @@ struct g {
 	ATOMIC(uint8_t) spinskip; /* slices in which not to look */
 	struct spinplace spins[SPIN_PLACES];
 	ATOMIC(uint64_t) wait; /* the wait word: sequence << WAIT_BITS | enum waitresult */
+	bool absent; /* placeholder is in use; the G's own */
+	struct waiter placeholder; /* keeps its place in a queue while it runs handlers: queue.c */
+	ATOMIC(uint64_t) placeword; /* the wait word of that */
 
 	struct sigsave *frame; /* the signal frame it was preempted in, else NULL */
 	void (*fn)(void *);

@@ -1,6 +1,7 @@
 /* The queues of futex.h: waiting without a value to compare, for condition variables and
  * the like. A wait joins the queue, lets go of the program's lock, and only then parks, so
- * it may be claimed before it is parked; the waker sees to that (await_parked).
+ * it may be claimed before it is parked; the waker sees to that (await_parked). While handlers
+ * interrupt it, another waiter keeps its place.
  * tests/model explores this very file. Next: futexq.h, what this shares with futex.c. */
 #include "futex.h"
 
@@ -19,10 +20,90 @@ static bool unlockf_ready(struct g *gp, void *woken)
 	return true;
 }
 
+/* ---- who runs handlers meanwhile ---- */
+
+enum { STEPPED_OUT = 1, STEPPED_BACK = 2 };
+
+/* So many forks ago the queues were others. */
+static uint32_t forks;
+
+void queue_forked(void)
+{
+	forks++;
+}
+
+/* Leaves gp's place to one that a waker only marks: it takes the wake, as natively who is in the
+ * wait does whatever runs on his stack. It is no part of that stack, which the handlers may leave
+ * by a jump. False: there is none to keep; another wait of gp's, whose handler this is in, has it,
+ * or a waker met the wait at its end, or it was moved to a lock and is over. */
+static bool step_out(struct g *gp, struct waiter *w)
+{
+	struct waiter *by = &gp->placeholder;
+	struct bucket *b = lock_bucket_of(w);
+	bool out = w->linked && w->counted && !gp->absent;
+
+	if (out) {
+		st_rlx(&gp->placeword, (uint64_t)forks << WAIT_BITS | WAIT_PENDING);
+		*by = (struct waiter){ .addr = w->addr,
+				       .bitset = w->bitset,
+				       .counted = true,
+				       .then = w->then,
+				       .prio = w->prio,
+				       .bucket = b,
+				       .word = &gp->placeword,
+				       .seq = forks,
+				       .absent = true };
+		gp->absent = true;
+		waitq_replace(b, w, by);
+	}
+	unlock(&b->lock);
+	return out;
+}
+
+/* Its handlers are over. Returns STEPPED_BACK: w stands there again; 0: it was woken meanwhile, or
+ * the place is lost, so that nobody knows; -EINTR: it does not want to go on, and was not woken. */
+static int step_back(struct g *gp, struct waiter *w, bool goes_on)
+{
+	struct waiter *by = &gp->placeholder;
+	struct bucket *b = ld_rlx(&by->bucket);
+	bool kept = gp->absent && by->seq == forks;
+
+	gp->absent = false;
+	if (!kept)
+		return 0;
+	lock(&b->lock);
+	kept = by->linked;
+	if (kept && goes_on) {
+		w->seq = wait_begin(gp);
+		st_rlx(&gp->waiton, (const void *)w->addr);
+		waitq_replace(b, by, w);
+	} else if (kept) {
+		waitq_remove(b, by);
+		add_sc(&b->nwait, (uint32_t)-1);
+	}
+	unlock(&b->lock);
+	return !kept ? 0 : goes_on ? STEPPED_BACK : -EINTR_;
+}
+
+void queue_forget(void)
+{
+	struct g *gp = getg();
+
+	if (likely(!gp || !gp->absent))
+		return;
+	enter(gp);
+	step_back(gp, NULL, false);
+	outof(gp);
+}
+
+/* ---- waiting ---- */
+
+/* stays: if handlers are to run, it has stepped out of the queue for them. */
 static int queue_wait_g(struct m *mp, struct g *gp, struct waiter *w,
-			const struct deadline *deadline, struct g *woken)
+			const struct deadline *deadline, struct g *woken, bool stays)
 {
 	enum waitresult how;
+	bool out;
 
 	count(mp->p, futexwaits);
 	/* As gosleep: before the park, on this M; whoever claims the wait meanwhile waits for
@@ -40,7 +121,8 @@ static int queue_wait_g(struct m *mp, struct g *gp, struct waiter *w,
 	}
 	park(mp, gp, woken ? unlockf_ready : NULL, woken, WAIT_FUTEX);
 	how = wait_result(gp);
-	if (how != WAIT_READY)
+	out = how == WAIT_INTR && stays && step_out(gp, w);
+	if (how != WAIT_READY && !out)
 		unlink_late(w);
 	if (deadline && how != WAIT_TIMEOUT)
 		timer_disarm(&gp->timer);
@@ -48,7 +130,20 @@ static int queue_wait_g(struct m *mp, struct g *gp, struct waiter *w,
 		/* The timer runs on the monotonic clock; another may have been set back. */
 		return deadline->clock == CLOCK_MONO || time_left(deadline) == 0 ? -ETIMEDOUT_
 										 : -EAGAIN_;
-	return how == WAIT_INTR ? -EINTR_ : 0;
+	return out ? STEPPED_OUT : how == WAIT_INTR ? -EINTR_ : 0;
+}
+
+static __attribute__((noinline)) int among_handlers(struct g *gp, struct waiter *w,
+						    bool (*goes_on)(void *, bool after), void *arg)
+{
+	bool on;
+
+	goes_on(arg, false);
+	/* Here they run. */
+	outof(gp);
+	on = goes_on(arg, true);
+	enter(gp);
+	return step_back(gp, w, on);
 }
 
 /* Pinned, unlike futex_wake; without a look at nwait, for it is all but sure to find one.
@@ -66,8 +161,8 @@ static struct g *wake_one(ATOMIC(uint32_t) *addr)
 }
 
 int queue_wait(ATOMIC(uint32_t) *count, const struct deadline *deadline,
-	       ATOMIC(uint32_t) *(*release)(void *), void *arg, ATOMIC(uint32_t) *then,
-	       bool *chained)
+	       ATOMIC(uint32_t) *(*release)(void *), bool (*goes_on)(void *, bool after), void *arg,
+	       ATOMIC(uint32_t) *then, bool *chained)
 {
 	struct g *gp = getg();
 	struct m *mp = enter(gp);
@@ -112,12 +207,21 @@ int queue_wait(ATOMIC(uint32_t) *count, const struct deadline *deadline,
 		/* It is over before it began. */
 		r = 0;
 	} else if (gp) {
-		r = queue_wait_g(mp, gp, &w, deadline, woken);
+		for (;;) {
+			r = queue_wait_g(mp, gp, &w, deadline, woken, goes_on != NULL);
+			if (likely(r != STEPPED_OUT))
+				break;
+			r = among_handlers(gp, &w, goes_on, arg);
+			if (r != STEPPED_BACK)
+				break;
+			mp = ld_rlx(&gp->m);
+			woken = NULL;
+		}
 	} else {
 		if (woken)
 			injectready(woken);
 		lock(&b->lock);
-		r = wait_foreign(b, &w, deadline);
+		r = wait_foreign(b, &w, deadline, goes_on != NULL);
 	}
 	outof(gp);
 	/* queue_wakeall had moved it: it was woken in time. */
@@ -221,7 +325,7 @@ void queue_pass(ATOMIC(uint32_t) *count, bool (*keeps)(ATOMIC(uint32_t) *then))
 	else
 		lock(&from->lock);
 	w = waitq_first(from, (uintptr_t)count);
-	if (w && to && keeps(w->then))
+	if (w && to && !w->absent && keeps(w->then))
 		move_locked(from, to, w);
 	else
 		wake_counted_locked(from, count, 1, &list);
@@ -250,7 +354,10 @@ void queue_wakeall(ATOMIC(uint32_t) *count)
 		add_sc(&to->nwait, 1);
 	for (bool woken = false; w;) {
 		struct waiter *next = w->next;
-		if (!woken || !to || w->then != then) {
+		if (w->absent) {
+			/* Nor does it go for the lock at once, and wake those who move there. */
+			wake_locked(from, w, &list);
+		} else if (!woken || !to || w->then != then) {
 			w->chained = to && next;
 			/* One whose time was up, or who was interrupted, is not woken by us. */
 			woken |= wake_locked(from, w, &list);

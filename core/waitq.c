@@ -161,6 +161,25 @@ void waitq_remove(struct bucket *b, struct waiter *w)
 	take_place(b, w, w->next);
 }
 
+void waitq_replace(struct bucket *b, struct waiter *w, struct waiter *by)
+{
+	w->linked = false;
+	by->linked = true;
+	by->next = w->next;
+	by->prev = w->prev;
+	if (w->next)
+		w->next->prev = by;
+	if (w->prev) {
+		w->prev->next = by;
+		if (!w->next)
+			waitq_first(b, w->addr)->last = by;
+		return;
+	}
+	take_place(b, w, by);
+	if (!w->next)
+		by->last = by;
+}
+
 static bool check_node(const struct waiter *w, const struct waiter *parent, uintptr_t above,
 		       uintptr_t below)
 {

@@ -25,7 +25,8 @@ struct waiter {
 	/* How to end its wait: claim *word, from sequence seq. */
 	ATOMIC(uint64_t) *word;
 	uint64_t seq;
-	struct g *gp; /* NULL: a kernel thread that sleeps on word itself */
+	struct g *gp; /* NULL: a kernel thread that sleeps on word itself, or */
+	bool absent; /* the place of one who runs handlers: queue.c */
 
 	/* Of one address, oldest first; only the first is in the treap. */
 	struct waiter *next, *prev;
@@ -46,6 +47,9 @@ struct bucket {
 struct waiter *waitq_first(struct bucket *b, uintptr_t addr);
 void waitq_add(struct bucket *b, struct waiter *w, bool atfront);
 void waitq_remove(struct bucket *b, struct waiter *w);
+
+/* waitq_replace: `by`, of the same address and priority, stands where w stood. */
+void waitq_replace(struct bucket *b, struct waiter *w, struct waiter *by);
 
 /* waitq_check: true if the treap and its lists are whole. For tests and debug builds. */
 bool waitq_check(const struct bucket *b);

@@ -14,6 +14,10 @@
 #include "mutex.h"
 #include "thread.h"
 
+/* In no header, but glibc has them for all time. */
+void _pthread_cleanup_push(struct _pthread_cleanup_buffer *buffer, void (*fn)(void *), void *arg);
+void _pthread_cleanup_pop(struct _pthread_cleanup_buffer *buffer, int execute);
+
 enum { WORDS = sizeof(pthread_cond_t) / sizeof(uint32_t) };
 
 #define COUNT(c) ((ATOMIC(uint32_t) *)(c))
@@ -71,6 +75,7 @@ static bool is_shared(const pthread_cond_t *c)
 struct letgo {
 	pthread_mutex_t *m;
 	uint32_t depth;
+	struct _pthread_cleanup_buffer left;
 };
 
 static ATOMIC(uint32_t) *letgo(void *arg)
@@ -80,9 +85,33 @@ static ATOMIC(uint32_t) *letgo(void *arg)
 	return mutex_letgo(l->m, &l->depth);
 }
 
+/* A handler has ended the thread, or jumps out of the wait. glibc's wait has the mutex again then,
+ * and who cleans up after it lets go of that. */
+static void leaves(void *arg)
+{
+	struct letgo *l = arg;
+
+	queue_forget();
+	mutex_getback(l->m, l->depth, false);
+}
+
+/* What interrupts it is a handler, or a cancellation. By glibc's list of those frames whose end it
+ * sees to: longjmp goes by it, too. */
+static bool goes_on(void *arg, bool after)
+{
+	struct letgo *l = arg;
+
+	if (!after) {
+		_pthread_cleanup_push(&l->left, leaves, l);
+		return false;
+	}
+	_pthread_cleanup_pop(&l->left, 0);
+	return !cancel_pending();
+}
+
 static int private_wait(pthread_cond_t *c, pthread_mutex_t *m, const struct deadline *deadline)
 {
-	struct letgo l = { m, 0 };
+	struct letgo l = { .m = m };
 	struct thread *t = thread_self();
 	int r = mutex_may_wait(m), back;
 	bool chained = false;
@@ -93,8 +122,8 @@ static int private_wait(pthread_cond_t *c, pthread_mutex_t *m, const struct dead
 	if (likely(!deadline || deadline->at != 0))
 		cancel_begin();
 	/* Whoever holds it still is not to wait for it. */
-	r = queue_wait(COUNT(c), deadline, letgo, &l, mutex_nested(m) ? NULL : mutex_word(m),
-		       &chained);
+	r = queue_wait(COUNT(c), deadline, letgo, goes_on, &l,
+		       mutex_nested(m) ? NULL : mutex_word(m), &chained);
 	if (t)
 		st_rlx(&t->interruptible, 0);
 	back = mutex_getback(m, l.depth, chained);

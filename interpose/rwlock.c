@@ -115,7 +115,7 @@ static int wait_turn(pthread_rwlock_t *l, bool write, const struct deadline *dea
 			guard_unlock(GUARD(l));
 			continue;
 		}
-		r = queue_wait(queue, deadline, guard_letgo, (void *)GUARD(l), NULL, NULL);
+		r = queue_wait(queue, deadline, guard_letgo, NULL, (void *)GUARD(l), NULL, NULL);
 		guard_lock(GUARD(l));
 		if (r != 0)
 			dispatch(l);

@@ -11,6 +11,8 @@
 static ATOMIC(uint32_t) *count, *then;
 static ATOMIC(uint32_t) released;
 static int chained[WAITERS];
+static int asked; /* how often, whether a wait that a signal interrupted is to go on */
+static bool ends; /* the answer is no */
 
 static void begin_queue(int way)
 {
@@ -18,6 +20,8 @@ static void begin_queue(int way)
 	count = way == 1 ? b : a;
 	then = way == 0 ? b : way == 1 ? a : twin;
 	released = 0;
+	asked = 0;
+	ends = false;
 	for (int i = 0; i < WAITERS; i++)
 		chained[i] = 0;
 	model_name(&released, sizeof(released), "released");
@@ -40,19 +44,25 @@ static ATOMIC(uint32_t) *let_go_and_wake(void *arg)
 	return then;
 }
 
-__attribute__((noinline)) static int queue_on(const struct deadline *d,
-					      ATOMIC(uint32_t) *(*release)(void *), bool *chain)
+__attribute__((noinline)) static int queue_by(const struct deadline *d,
+					      ATOMIC(uint32_t) *(*release)(void *),
+					      bool (*goes_on)(void *, bool after), bool *chain)
 {
 	int r;
 
 	model_frame();
-	r = queue_wait(count, d, release, NULL, chain ? then : NULL, chain);
+	r = queue_wait(count, d, release, goes_on, NULL, chain ? then : NULL, chain);
 	model_frame_over();
 	if (getg())
 		EXPECT(ld_rlx(&getg()->timer.heap) == NULL);
 	if (r == 0)
 		EXPECT_EQ(written, 1);
 	return r;
+}
+
+static int queue_on(const struct deadline *d, ATOMIC(uint32_t) *(*release)(void *), bool *chain)
+{
+	return queue_by(d, release, NULL, chain);
 }
 
 static void wait_alone(void *arg)
@@ -233,6 +243,57 @@ TEST(a_signal_or_a_wake_ends_a_wait)
 	stage_g("signaller", interrupt_first, NULL);
 	model_finally(check_interrupted);
 	model_must_reach(2);
+}
+
+/* ---- handlers run meanwhile ---- */
+
+static bool goes_on(void *arg, bool after)
+{
+	(void)arg;
+	asked += after;
+	return !ends;
+}
+
+static void wait_among_handlers(void *arg)
+{
+	bool chain = false;
+
+	*(int *)arg = queue_by(NULL, let_go, goes_on, &chain);
+	if (chain)
+		futex_wake(then, 1, (uint32_t)FUTEX_ANY, 0);
+}
+
+/* A wake that comes as the wait is interrupted, and is not kept apart yet, is nobody's, and then
+ * the wait is over, too. */
+static void check_among_handlers(void)
+{
+	check_counts();
+	EXPECT(!actors[0].g.absent && !actors[0].g.placeholder.linked);
+	EXPECT(result[0] == 0 || result[0] == -EINTR_);
+	EXPECT_EQ(count_of[0], result[0] == 0);
+	EXPECT(result[0] == 0 || ends || !asked);
+	model_reach(result[0] != 0 ? 0 : asked ? 1 : 2);
+}
+
+static void among_handlers(bool then_ends)
+{
+	begin_queue(0);
+	ends = then_ends;
+	stage_g("waiter", wait_among_handlers, &result[0]);
+	stage_g("waker", wake_until_one, NULL);
+	stage_g("signaller", interrupt_first, NULL);
+	model_finally(check_among_handlers);
+	model_must_reach(3);
+}
+
+TEST(a_wait_goes_on_after_handlers_and_a_wake_meanwhile_is_its)
+{
+	among_handlers(false);
+}
+
+TEST(a_wait_that_ends_after_handlers_takes_the_wake_that_came_meanwhile)
+{
+	among_handlers(true);
 }
 
 /* ---- the release names a word ---- */
@@ -448,6 +509,54 @@ TEST(a_broadcast_reaches_a_g_and_a_foreign_thread)
 	stage_foreign("waiter2", wait_or_move, &result[1]);
 	stage_foreign("waker", broadcast_two, NULL);
 	model_finally(check_both);
+}
+
+static void check_broadcast_among_handlers(void)
+{
+	check_counts();
+	EXPECT_EQ(*then, 0);
+	EXPECT(result[0] == 0 || (result[0] == -EINTR_ && !asked));
+	EXPECT_EQ(result[1], 0);
+	model_reach(asked != 0);
+}
+
+static void broadcast_among_handlers(int way)
+{
+	begin_queue(way);
+	stage_g("waiter1", wait_among_handlers, &result[0]);
+	stage_g("waiter2", wait_or_move, &result[1]);
+	stage_g("waker", broadcast_two, NULL);
+	stage_g("signaller", interrupt_first, NULL);
+	model_finally(check_broadcast_among_handlers);
+	model_must_reach(2);
+}
+
+TEST_BOUND(a_broadcast_reaches_one_who_runs_handlers, 2)
+{
+	broadcast_among_handlers(0);
+}
+
+TEST_BOUND(a_broadcast_within_a_bucket_reaches_one_who_runs_handlers, 2)
+{
+	broadcast_among_handlers(2);
+}
+
+static void check_passed_among_handlers(void)
+{
+	check_counts();
+	EXPECT(result[0] == 0 || (result[0] == -EINTR_ && !asked));
+	model_reach(asked != 0);
+}
+
+TEST(one_who_runs_handlers_is_not_passed_on)
+{
+	begin_queue(0);
+	held = true;
+	stage_g("waiter", wait_among_handlers, &result[0]);
+	stage_g("holder", pass_and_let_go, NULL);
+	stage_g("signaller", interrupt_first, NULL);
+	model_finally(check_passed_among_handlers);
+	model_must_reach(2);
 }
 
 /* Moved to the lock before they are parked, each is woken there by the other's release, or by its

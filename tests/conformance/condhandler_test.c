@@ -1,0 +1,297 @@
+/* Handlers that interrupt a wait on a condition variable: it goes on after them, is woken as if
+ * they had not been, and lets nobody else wait for them. The same holds natively. */
+#include "common.h"
+
+#include <semaphore.h>
+#include <setjmp.h>
+
+static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t c = PTHREAD_COND_INITIALIZER, inner = PTHREAD_COND_INITIALIZER;
+static struct event in, out, leaving; /* the first two raised under m */
+static sem_t gate; /* of what lasts; zeroed, it is shut */
+
+/* A wait that ends when it should not is one too many in out. */
+static void *waits(void *arg)
+{
+	const struct timespec *until = arg;
+
+	pthread_mutex_lock(&m);
+	tick(&in);
+	if (until)
+		EXPECT_EQ(pthread_cond_timedwait(&c, &m, until), ETIMEDOUT);
+	else
+		EXPECT_EQ(pthread_cond_wait(&c, &m), 0);
+	tick(&out);
+	pthread_mutex_unlock(&m);
+	return NULL;
+}
+
+/* They let go of m in their wait alone. */
+static void begin_waits(pthread_t *t, int n, void *arg)
+{
+	int before = in.n;
+
+	start(t, n, waits, arg);
+	await(&in, before + n);
+	pthread_mutex_lock(&m);
+	pthread_mutex_unlock(&m);
+}
+
+static void signal_one(void)
+{
+	pthread_mutex_lock(&m);
+	EXPECT_EQ(pthread_cond_signal(&c), 0);
+	pthread_mutex_unlock(&m);
+}
+
+static void goes_on_after(int flags)
+{
+	pthread_t t;
+
+	handle(SIGUSR1, flags);
+	begin_waits(&t, 1, NULL);
+	for (int i = 0; i < 50; i++)
+		interrupt(t, SIGUSR1, &handled, handled.n + 1);
+	settle();
+	EXPECT_EQ(out.n, 0);
+	signal_one();
+	join(&t, 1);
+	EXPECT_EQ(pthread_cond_destroy(&c), 0);
+}
+
+TEST(a_wait_goes_on_after_a_handler)
+{
+	goes_on_after(0);
+}
+
+TEST(a_wait_goes_on_after_a_handler_that_restarts_calls)
+{
+	goes_on_after(SA_RESTART);
+}
+
+/* Until it is let through. */
+static void lasts(int sig)
+{
+	(void)sig;
+	tick(&handled);
+	while (sem_wait(&gate) != 0)
+		continue;
+}
+
+TEST(a_signal_that_comes_while_a_handler_runs_is_not_lost)
+{
+	pthread_t t;
+
+	handle_with(SIGUSR1, lasts, 0);
+	begin_waits(&t, 1, NULL);
+	interrupt(t, SIGUSR1, &handled, 1);
+	EXPECT_EQ(pthread_cond_signal(&c), 0);
+	settle();
+	EXPECT_EQ(out.n, 0);
+	/* One for each signal that it took to find the wait. */
+	for (int i = 0; i < 1000; i++)
+		sem_post(&gate);
+	join(&t, 1);
+	EXPECT_EQ(pthread_cond_destroy(&c), 0);
+}
+
+/* Of the broadcast's, neither the one in its handler nor who comes after it holds up the others. */
+static void broadcast_reaches(int first)
+{
+	enum { N = 5 };
+	pthread_t t[N];
+
+	handle_with(SIGUSR1, lasts, 0);
+	for (int i = 0; i < N; i++) {
+		begin_waits(t + i, 1, NULL);
+		if (i == first)
+			interrupt(t[i], SIGUSR1, &handled, 1);
+	}
+	pthread_mutex_lock(&m);
+	EXPECT_EQ(pthread_cond_broadcast(&c), 0);
+	pthread_mutex_unlock(&m);
+	await(&out, N - 1);
+	settle();
+	EXPECT_EQ(out.n, N - 1);
+	for (int i = 0; i < 1000; i++)
+		sem_post(&gate);
+	join(t, N);
+	EXPECT_EQ(pthread_cond_destroy(&c), 0);
+}
+
+TEST(a_broadcast_passes_by_the_first_who_runs_a_handler)
+{
+	broadcast_reaches(0);
+}
+
+TEST(a_broadcast_passes_by_another_who_runs_a_handler)
+{
+	broadcast_reaches(2);
+}
+
+TEST(a_deadline_that_passes_while_a_handler_runs_ends_the_wait_after_it)
+{
+	struct timespec until = in_ms(CLOCK_REALTIME, 200);
+	pthread_t t;
+
+	handle_with(SIGUSR1, lasts, 0);
+	begin_waits(&t, 1, &until);
+	pthread_kill(t, SIGUSR1);
+	await(&handled, 1);
+	while (!just_past(CLOCK_REALTIME, &until))
+		usleep(10 * 1000);
+	settle();
+	EXPECT_EQ(out.n, 0);
+	sem_post(&gate);
+	join(&t, 1);
+	EXPECT_EQ(out.n, 1);
+}
+
+/* In which another handler comes. */
+static void waits_too(int sig)
+{
+	static pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER;
+
+	(void)sig;
+	pthread_mutex_lock(&own);
+	tick(&entered);
+	EXPECT_EQ(pthread_cond_wait(&inner, &own), 0);
+	pthread_mutex_unlock(&own);
+	tick(&returned);
+}
+
+TEST(a_handler_may_wait_and_be_interrupted_too)
+{
+	pthread_t t;
+
+	handle(SIGUSR2, 0);
+	handle_with(SIGUSR1, waits_too, 0);
+	begin_waits(&t, 1, NULL);
+	pthread_kill(t, SIGUSR1);
+	await(&entered, 1);
+	settle();
+	EXPECT_EQ(pthread_cond_signal(&inner), 0);
+	await(&returned, 1);
+	interrupt(t, SIGUSR2, &handled, 1);
+	settle();
+	EXPECT_EQ(out.n, 0);
+	signal_one();
+	join(&t, 1);
+	EXPECT_EQ(pthread_cond_destroy(&c), 0);
+	EXPECT_EQ(pthread_cond_destroy(&inner), 0);
+}
+
+/* ---- handlers that do not return ---- */
+
+static sigjmp_buf back;
+
+static void jumps(int sig)
+{
+	(void)sig;
+	siglongjmp(back, 1);
+}
+
+/* The wait has the mutex again, and what it waited at may be gone. */
+static void *jumps_out(void *arg)
+{
+	if (sigsetjmp(back, 1) == 0)
+		waits(NULL);
+	EXPECT_EQ(pthread_mutex_lock(&m), EDEADLK);
+	memset(&c, 0xff, sizeof(c));
+	tick(&in);
+	EXPECT_EQ(pthread_cond_wait(&inner, &m), 0);
+	EXPECT_EQ(pthread_mutex_unlock(&m), 0);
+	return arg;
+}
+
+static void check_errors(void)
+{
+	pthread_mutexattr_t attr;
+
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ERRORCHECK);
+	EXPECT_EQ(pthread_mutex_init(&m, &attr), 0);
+}
+
+TEST(who_jumps_out_of_a_handler_has_the_mutex_and_waits_no_more)
+{
+	static const unsigned char gone = 0xff;
+	pthread_t t;
+
+	check_errors();
+	handle_with(SIGUSR1, jumps, 0);
+	start(&t, 1, jumps_out, NULL);
+	await(&in, 1);
+	settle();
+	pthread_kill(t, SIGUSR1);
+	await(&in, 2);
+	EXPECT_EQ(pthread_mutex_lock(&m), 0);
+	EXPECT_EQ(pthread_cond_signal(&inner), 0);
+	EXPECT_EQ(pthread_mutex_unlock(&m), 0);
+	join(&t, 1);
+	for (size_t i = 0; i < sizeof(c); i++)
+		EXPECT(memcmp((char *)&c + i, &gone, 1) == 0);
+}
+
+static void unlocks(void *arg)
+{
+	EXPECT_EQ(pthread_mutex_unlock(&m), 0);
+	tick(&leaving);
+	(void)arg;
+}
+
+static void *waits_with_cleanup(void *arg)
+{
+	pthread_mutex_lock(&m);
+	pthread_cleanup_push(unlocks, NULL);
+	tick(&in);
+	pthread_cond_wait(&c, &m);
+	pthread_cleanup_pop(1);
+	return arg;
+}
+
+static void exits(int sig)
+{
+	(void)sig;
+	pthread_exit(PTHREAD_CANCELED);
+}
+
+static void is_cancelled(int sig)
+{
+	(void)sig;
+	tick(&entered);
+	for (;;)
+		pause();
+}
+
+static void ends_in(void (*handler)(int), bool cancelled)
+{
+	pthread_t t[2];
+
+	check_errors();
+	handle_with(SIGUSR1, handler, 0);
+	start(t, 2, waits_with_cleanup, NULL);
+	await(&in, 2);
+	settle();
+	pthread_kill(t[0], SIGUSR1);
+	if (cancelled) {
+		await(&entered, 1);
+		EXPECT_EQ(pthread_cancel(t[0]), 0);
+	}
+	expect_cancelled(t[0]);
+	EXPECT_EQ(leaving.n, 1);
+	/* Nor is the other's signal its. */
+	signal_one();
+	EXPECT_EQ(pthread_join(t[1], NULL), 0);
+	EXPECT_EQ(leaving.n, 2);
+}
+
+TEST(who_ends_in_a_handler_has_the_mutex_in_its_cleanup_handlers)
+{
+	ends_in(exits, false);
+}
+
+TEST(who_is_cancelled_in_a_handler_has_the_mutex_in_its_cleanup_handlers)
+{
+	ends_in(is_cancelled, true);
+}
