@@ -12,6 +12,7 @@ enum state { NONE, RUNNABLE, RUNNING, WAITING, CALL, BLOCKED };
 
 struct track {
 	uint64_t goid; /* 0: a free slot */
+	struct g *gp; /* of one that was there when the trace began, else NULL */
 	uint64_t since;
 	uint64_t on; /* what it waits for; who readied it */
 	uint32_t mid;
@@ -307,12 +308,22 @@ static void stops(struct tracefile *f, uint64_t goid, uint32_t seq, const struct
 	t->p = TRACE_NOP;
 }
 
+/* It begins to run, or to be ready, and has run on: that it stopped is missing. */
+static void unseen_stop(struct track *t)
+{
+	if (t->state != RUNNING)
+		return;
+	t->state = NONE;
+	unsure++;
+}
+
 static void runs(struct tracefile *f, uint32_t mid, const struct traceevent *ev)
 {
 	struct track *t = track_of(ev->goid);
 
 	if (!t)
 		return;
+	unseen_stop(t);
 	if (over(f, t, ev->seq, ev->when, NULL) && t->state == RUNNABLE && t->p != TRACE_NOP)
 		put_arrow(f, t->p, t->since, ev->p, ev->when > t->since ? ev->when : t->since);
 	begins(t, RUNNING, ev->when);
@@ -329,6 +340,7 @@ static void readied(struct tracefile *f, const struct traceevent *ev)
 	t = track_of(ev->goid);
 	if (!t)
 		return;
+	unseen_stop(t);
 	over(f, t, ev->seq, ev->when, NULL);
 	begins(t, RUNNABLE, ev->when);
 	t->on = ev->other;
@@ -414,21 +426,15 @@ void tracks_begin(uint64_t from)
 }
 
 /* Torn if it goes on meanwhile; then its next event does not fit, or names another state. */
-SAN_RACY void tracks_seed(struct g *gp, const char name[TRACE_NAME_LEN])
+SAN_RACY static void look_at(struct track *t, struct g *gp, uint32_t status)
 {
-	uint32_t status = ld_acq(&gp->status) & ~(uint32_t)GCLAIM;
 	struct m *mp = ld_acq(&gp->m);
 	struct p *pp = mp ? ld_acq(&mp->p) : NULL;
-	struct track *t;
 
-	if (status == GDEAD || status == GIDLE || !(t = track_of(gp->goid)))
-		return;
-	t->since = zero;
 	t->mid = mp ? mp->id : 0;
 	t->seq = ld_rlx(&gp->traceseq);
-	t->any = false;
+	t->state = NONE;
 	t->p = TRACE_NOP;
-	__builtin_memcpy(t->name, name, TRACE_NAME_LEN);
 	if (status == GWAITING) {
 		t->state = WAITING;
 		t->why = gp->waitreason;
@@ -441,6 +447,38 @@ SAN_RACY void tracks_seed(struct g *gp, const char name[TRACE_NAME_LEN])
 		t->state = RUNNING;
 		t->p = (uint16_t)pp->id;
 	}
+}
+
+static uint32_t status_of(const struct g *gp)
+{
+	return ld_acq(&gp->status) & ~(uint32_t)GCLAIM;
+}
+
+SAN_RACY void tracks_seed(struct g *gp, const char name[TRACE_NAME_LEN])
+{
+	uint32_t status = status_of(gp);
+	struct track *t;
+
+	if (status == GDEAD || status == GIDLE || !(t = track_of(gp->goid)))
+		return;
+	t->gp = gp;
+	t->since = zero;
+	t->any = false;
+	__builtin_memcpy(t->name, name, TRACE_NAME_LEN);
+	look_at(t, gp, status);
+}
+
+/* It was found running when the trace began, and nothing is recorded of it:
+ *
+ *   G: looks, is not traced     we: turn the trace on
+ *      stops                        find it running
+ *
+ * By now it is through with that. */
+SAN_RACY static void look_again(struct track *t)
+{
+	if (t->gp && t->since == zero && t->state == RUNNING && t->gp->goid == t->goid &&
+	    ld_rlx(&t->gp->traceseq) == t->seq)
+		look_at(t, t->gp, status_of(t->gp));
 }
 
 bool tracks_names(struct tracefile *f)
@@ -480,6 +518,7 @@ void tracks_open(struct tracefile *f, uint64_t now, size_t bytes)
 	for (uint32_t i = 0; i < slots && put_sofar(f) < most; i++) {
 		struct track *t = &tracks[i];
 		uint64_t until = now > t->since ? now : t->since;
+		look_again(t);
 		if (t->goid == 0 || t->state == NONE || (t->since < lostat && !t->held))
 			continue;
 		if (t->state == RUNNING)
