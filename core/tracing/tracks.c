@@ -5,33 +5,14 @@
 #include "report.h"
 #include "san.h"
 #include "sched.h"
+#include "slices.h"
 
-enum { FIRST_SLOTS = 1024, PROCESS_PS = 1, PROCESS_GS = 2 };
-
-enum state { NONE, RUNNABLE, RUNNING, WAITING, CALL, BLOCKED };
-
-struct track {
-	uint64_t goid; /* 0: a free slot */
-	struct g *gp; /* of one that was there when the trace began, else NULL */
-	uint64_t since;
-	uint64_t on; /* what it waits for; who readied it */
-	uint32_t mid;
-	uint32_t seq;
-	uint16_t p; /* where it runs; where it was readied, or TRACE_NOP */
-	uint8_t state;
-	uint8_t why; /* it waits: waitreason */
-	bool any; /* its next event may have any number */
-	bool back; /* this run began before, and lost its P for a while */
-	bool held; /* nothing happened to it since, recorded or not */
-	bool told; /* its name stands in the file */
-	char name[TRACE_NAME_LEN];
-};
+enum { FIRST_SLOTS = 1024 };
 
 static struct track *tracks;
 static uint32_t slots, used;
-static uint64_t zero, unsure, arrows;
+static uint64_t zero, unsure;
 static uint64_t lostat; /* when events were last found to be lost */
-static uint64_t told_ps[MAX_PROCS / 64];
 
 /* ---- the table: open addressing ---- */
 
@@ -100,163 +81,6 @@ static void forget(struct track *t)
 	}
 }
 
-/* ---- what is put ---- */
-
-static void put_name(struct tracefile *f, const struct track *t)
-{
-	put(f, "G ");
-	put_number(f, t->goid);
-	if (t->name[0])
-		put(f, " ");
-	put_text(f, t->name, TRACE_NAME_LEN);
-}
-
-static void put_track_name(struct tracefile *f, uint64_t process, uint64_t track)
-{
-	put(f, "{\"ph\":\"M\",\"pid\":");
-	put_number(f, process);
-	put(f, ",\"tid\":");
-	put_number(f, track);
-	put(f, ",\"name\":\"thread_name\",\"args\":{\"name\":\"");
-}
-
-static bool on_untold_p(const struct track *t)
-{
-	return t->state == RUNNING && !(told_ps[t->p / 64] >> t->p % 64 & 1);
-}
-
-static void tell_names(struct tracefile *f, struct track *t)
-{
-	if (!t->told) {
-		t->told = true;
-		put_track_name(f, PROCESS_GS, t->goid);
-		put_name(f, t);
-		put(f, "\"}},\n");
-	}
-	if (on_untold_p(t)) {
-		told_ps[t->p / 64] |= (uint64_t)1 << t->p % 64;
-		put_track_name(f, PROCESS_PS, t->p);
-		put(f, "P ");
-		put_number(f, t->p);
-		put(f, "\"}},\n");
-	}
-}
-
-static void put_span(struct tracefile *f, uint64_t track, uint64_t since, uint64_t until)
-{
-	put_number(f, track);
-	put(f, ",\"ts\":");
-	put_time(f, since - zero);
-	put(f, ",\"dur\":");
-	put_time(f, until - since);
-	put(f, ",\"name\":\"");
-}
-
-static const char *why_name(uint8_t why)
-{
-	static const char *const names[] = {
-		[POST_GOSCHED] = "yield", [POST_YIELD] = "yield",     [POST_EXIT] = "exit",
-		[POST_NOP] = "no P",	  [POST_PREEMPT] = "preempt",
-	};
-
-	if (why & TRACE_PARK)
-		return waitreason_name(why & (uint8_t)~TRACE_PARK);
-	return why < sizeof(names) / sizeof(*names) && names[why] ? names[why] : "?";
-}
-
-static void put_word(struct tracefile *f, const char *word)
-{
-	while (*word)
-		*f->to++ = *word++;
-}
-
-/* On its P's track: end: why it stopped; NULL: it goes on. */
-static void put_run(struct tracefile *f, const struct track *t, uint64_t until, const char *end)
-{
-	put(f, "{\"ph\":\"X\",\"pid\":1,\"tid\":");
-	put_span(f, t->p, t->since, until);
-	put_name(f, t);
-	put(f, "\",\"args\":{\"g\":");
-	put_number(f, t->goid);
-	put(f, ",\"m\":");
-	put_number(f, t->mid);
-	if (t->back)
-		put(f, ",\"back\":true");
-	if (end) {
-		put(f, ",\"end\":\"");
-		put_word(f, end);
-		put(f, "\"}},\n");
-	} else {
-		put(f, ",\"open\":true}},\n");
-	}
-}
-
-static void put_wait(struct tracefile *f, const struct track *t)
-{
-	bool fd = t->why == WAIT_READ || t->why == WAIT_WRITE;
-
-	put_word(f, waitreason_name(t->why));
-	put(f, "\",\"cat\":\"wait\",\"args\":{\"w\":");
-	put_number(f, t->why);
-	if (t->on != 0 && fd && (int32_t)t->on >= 0) {
-		put(f, ",\"fd\":");
-		put_number(f, t->on);
-	} else if (t->on != 0 && !fd) {
-		put(f, ",\"on\":\"");
-		put_hex(f, t->on);
-		put(f, "\"");
-	}
-}
-
-/* On its own track. */
-static void put_state(struct tracefile *f, const struct track *t, uint64_t until, bool open)
-{
-	put(f, "{\"ph\":\"X\",\"pid\":2,\"tid\":");
-	put_span(f, t->goid, t->since, until);
-	switch (t->state) {
-	case RUNNING:
-		put(f, "running\",\"args\":{\"p\":");
-		put_number(f, t->p);
-		break;
-	case RUNNABLE:
-		put(f, "runnable\",\"args\":{\"by\":");
-		put_number(f, t->on);
-		break;
-	case WAITING:
-		put_wait(f, t);
-		break;
-	case CALL:
-		put(f, "call\",\"args\":{\"m\":");
-		put_number(f, t->mid);
-		break;
-	default:
-		put(f, "blocked\",\"args\":{\"m\":");
-		put_number(f, t->mid);
-	}
-	if (open)
-		put(f, ",\"open\":true");
-	put(f, "}},\n");
-}
-
-/* From who readied it to where it runs. */
-static void put_arrow(struct tracefile *f, uint32_t from, uint64_t then, uint32_t to, uint64_t now)
-{
-	put(f, "{\"ph\":\"s\",\"pid\":1,\"cat\":\"ready\",\"name\":\"ready\",\"id\":");
-	put_number(f, ++arrows);
-	put(f, ",\"tid\":");
-	put_number(f, from);
-	put(f, ",\"ts\":");
-	put_time(f, then - zero);
-	put(f, "},\n{\"ph\":\"f\",\"bp\":\"e\",\"pid\":1,\"cat\":\"ready\",\"name\":\"ready\","
-	       "\"id\":");
-	put_number(f, arrows);
-	put(f, ",\"tid\":");
-	put_number(f, to);
-	put(f, ",\"ts\":");
-	put_time(f, now - zero);
-	put(f, "},\n");
-}
-
 /* ---- what happens ---- */
 
 /* Ends the state that t is in. False: it is not to be trusted, for events are missing. */
@@ -271,7 +95,7 @@ static bool over(struct tracefile *f, struct track *t, uint32_t seq, uint64_t wh
 	if (t->state != NONE && !sure)
 		unsure++;
 	if (t->state != NONE && sure) {
-		tell_names(f, t);
+		put_names(f, t);
 		if (t->state == RUNNING)
 			put_run(f, t, when, end);
 		put_state(f, t, when, false);
@@ -284,6 +108,18 @@ static void begins(struct track *t, enum state state, uint64_t when)
 	t->state = (uint8_t)state;
 	if (when > t->since)
 		t->since = when;
+}
+
+static const char *why_name(uint8_t why)
+{
+	static const char *const names[] = {
+		[POST_GOSCHED] = "yield", [POST_YIELD] = "yield",     [POST_EXIT] = "exit",
+		[POST_NOP] = "no P",	  [POST_PREEMPT] = "preempt",
+	};
+
+	if (why & TRACE_PARK)
+		return waitreason_name(why & (uint8_t)~TRACE_PARK);
+	return why < sizeof(names) / sizeof(*names) && names[why] ? names[why] : "?";
 }
 
 static void stops(struct tracefile *f, uint64_t goid, uint32_t seq, const struct traceevent *ev)
@@ -357,19 +193,6 @@ static void named(const struct traceevent *ev)
 	t->told = false;
 }
 
-static void stolen(struct tracefile *f, const struct traceevent *ev)
-{
-	put(f, "{\"ph\":\"i\",\"s\":\"t\",\"pid\":1,\"name\":\"steal\",\"tid\":");
-	put_number(f, ev->p);
-	put(f, ",\"ts\":");
-	put_time(f, ev->when - zero);
-	put(f, ",\"args\":{\"g\":");
-	put_number(f, ev->goid);
-	put(f, ",\"from\":");
-	put_number(f, ev->arg);
-	put(f, "}},\n");
-}
-
 void tracks_event(struct tracefile *f, uint32_t mid, const struct traceevent *ev)
 {
 	struct track *t;
@@ -408,7 +231,7 @@ void tracks_event(struct tracefile *f, uint32_t mid, const struct traceevent *ev
 		begins(t, ev->why ? CALL : BLOCKED, ev->when);
 		break;
 	case TRACE_STEAL:
-		stolen(f, ev);
+		put_steal(f, ev);
 		break;
 	}
 }
@@ -420,9 +243,8 @@ void tracks_begin(uint64_t from)
 	tracks = NULL;
 	slots = used = 0;
 	zero = from;
-	unsure = arrows = lostat = 0;
-	for (uint32_t i = 0; i < MAX_PROCS / 64; i++)
-		told_ps[i] = 0;
+	unsure = lostat = 0;
+	slices_begin(from);
 }
 
 /* Torn if it goes on meanwhile; then its next event does not fit, or names another state. */
@@ -484,11 +306,11 @@ SAN_RACY static void look_again(struct track *t)
 bool tracks_names(struct tracefile *f)
 {
 	for (uint32_t i = 0; i < slots; i++) {
-		if (tracks[i].goid == 0 || (tracks[i].told && !on_untold_p(&tracks[i])))
+		if (tracks[i].goid == 0 || !untold_names(&tracks[i]))
 			continue;
 		if (put_sofar(f) > TRACEFILE_FULL)
 			return false;
-		tell_names(f, &tracks[i]);
+		put_names(f, &tracks[i]);
 	}
 	return true;
 }
