@@ -2,6 +2,7 @@
 #include "orders.h"
 
 #include "core.h"
+#include "policies/plan.h"
 #include "sched.h"
 #include "tracer.h"
 
@@ -58,6 +59,7 @@ static int32_t set_slice(uint32_t ms)
 	if (ms == 0 || ms > MOST_SLICE_MS)
 		return EINVAL_;
 	st_rlx(&sched.slice, (uint64_t)ms * NS_PER_MS);
+	plan_slice_is((uint64_t)ms * NS_PER_MS);
 	return 0;
 }
 

@@ -9,6 +9,8 @@
 enum { SLAB = 64 };
 
 static struct policyspec spec;
+static ATOMIC(uint64_t) slice; /* of those that have none of their own */
+static ATOMIC(bool) sliced; /* somebody asked for it: then no ranking draws others */
 static struct heap heaps[MAX_PROCS];
 static int32_t nheaps;
 static uint64_t seed, orders;
@@ -377,11 +379,18 @@ void plan_left(struct g *gp, int kind)
 uint64_t plan_slice(const struct g *gp)
 {
 	const struct plan *plan = ld_acq(&gp->plan);
-	uint64_t slice = choose_turned() ? turns_slice() : 0;
+	bool draws = spec.kind == POLICY_OWN || !ld_rlx(&sliced);
+	uint64_t ns = choose_turned() ? turns_slice() : 0;
 
-	if (slice == 0 && plan)
-		slice = ld_rlx(&plan->slice);
-	return slice ? slice : spec.slice;
+	if (ns == 0 && plan && draws)
+		ns = ld_rlx(&plan->slice);
+	return ns ? ns : ld_rlx(&slice);
+}
+
+void plan_slice_is(uint64_t ns)
+{
+	st_rlx(&slice, ns);
+	st_rlx(&sliced, true);
 }
 
 /* ---- points ---- */
@@ -453,9 +462,11 @@ bool plan_begin(const struct policyspec *wanted, const struct heddle_policy *own
 		say_fault("does not want to");
 		spec.kind = POLICY_GO;
 	}
+	st_rlx(&sliced, spec.slice != 0);
 	if (!spec.slice)
 		spec.slice = rankings[spec.kind].slice ? rankings[spec.kind].slice
 						       : CHOOSE_SLICE_NS;
+	st_rlx(&slice, spec.slice);
 	sched.slice = spec.slice < LEAST_LOOK_NS ? LEAST_LOOK_NS : spec.slice;
 	st_rlx(&sched.policy, spec.kind != POLICY_GO);
 	turns_begin(spec.kind == POLICY_GO ? NULL : log);

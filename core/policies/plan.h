@@ -49,6 +49,8 @@ extern const struct ranking rankings[POLICY_KINDS] __attribute__((visibility("hi
 bool plan_begin(const struct policyspec *wanted, const struct heddle_policy *own,
 		struct turnlog *log);
 const struct policyspec *plan_spec(void);
+/* An order from outside: slices are that long, whatever those that are built in would draw. */
+void plan_slice_is(uint64_t ns);
 
 /* plan_lot: the next random number of the seed's. plan_rank_queued: all that are queued get the
  * keys that key gives them now. */
