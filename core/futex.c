@@ -123,7 +123,7 @@ static int wait_g(struct m *mp, struct g *gp, struct bucket *b, struct waiter *w
 }
 
 /* The same for a kernel thread that is no M: it sleeps on its own word. */
-int wait_foreign(struct bucket *b, struct waiter *w, const struct deadline *deadline, bool goes_on)
+int wait_foreign(struct bucket *b, struct waiter *w, const struct deadline *deadline, bool stays)
 {
 	ATOMIC(uint32_t) *low = (ATOMIC(uint32_t) *)w->word;
 	uint64_t pending = w->seq << WAIT_BITS | WAIT_PENDING;
@@ -132,13 +132,15 @@ int wait_foreign(struct bucket *b, struct waiter *w, const struct deadline *dead
 	unlock(&b->lock);
 	/* Acquire: pairs with the waker's claim. */
 	while (ld_acq(w->word) == pending) {
-		bool ends = r == -EINTR_ && !goes_on;
-		if (ends || (deadline && time_left(deadline) == 0)) {
-			uint64_t over = w->seq << WAIT_BITS | (ends ? WAIT_INTR : WAIT_TIMEOUT);
+		if (r == -EINTR_ && stays)
+			return r;
+		if (r == -EINTR_ || (deadline && time_left(deadline) == 0)) {
+			uint64_t over = w->seq << WAIT_BITS |
+					(r == -EINTR_ ? WAIT_INTR : WAIT_TIMEOUT);
 			if (!cas_acqrel(w->word, pending, over))
 				break;
 			unlink_late(w);
-			return ends ? -EINTR_ : -ETIMEDOUT_;
+			return r == -EINTR_ ? -EINTR_ : -ETIMEDOUT_;
 		}
 		r = futexsleep(low, (uint32_t)pending, deadline ? time_left(deadline) : -1);
 	}
@@ -210,15 +212,14 @@ bool wake_locked(struct bucket *b, struct waiter *w, struct glist *list)
 	return true;
 }
 
-int wake_some_locked(struct bucket *b, uintptr_t addr, int n, uint32_t bitset, bool queued,
-		     struct glist *list)
+int wake_some_locked(struct bucket *b, uintptr_t addr, int n, uint32_t bitset, struct glist *list)
 {
 	struct waiter *w = waitq_first(b, addr);
 	int woken = 0;
 
 	while (w && (n < 0 || woken < n)) {
 		struct waiter *next = w->next;
-		if ((w->bitset & bitset) != 0 && w->counted == queued && wake_locked(b, w, list))
+		if ((w->bitset & bitset) != 0 && !w->counted && wake_locked(b, w, list))
 			woken++;
 		w = next;
 	}
@@ -259,7 +260,7 @@ int futex_wake(ATOMIC(uint32_t) *addr, int n, uint32_t bitset, int flags)
 	self = getg();
 	mp = enter(self);
 	lock(&b->lock);
-	woken = wake_some_locked(b, (uintptr_t)addr, n, bitset, false, &list);
+	woken = wake_some_locked(b, (uintptr_t)addr, n, bitset, &list);
 	unlock(&b->lock);
 	if (list.head)
 		ready_list(mp, self, &list, flags);
@@ -287,8 +288,7 @@ bool futex_hand(ATOMIC(uint32_t) *addr, ATOMIC(int32_t) *token, int32_t value)
 		/* Release: pairs with the acquire of who takes it. Before the wake: a kernel
 		 * thread looks for it as soon as it is woken. */
 		st_rel(token, value);
-		handed = wake_some_locked(b, (uintptr_t)addr, 1, (uint32_t)FUTEX_ANY, false,
-					  &list) > 0 ||
+		handed = wake_some_locked(b, (uintptr_t)addr, 1, (uint32_t)FUTEX_ANY, &list) > 0 ||
 			 !cas_rlx(token, value, 0);
 	}
 	unlock(&b->lock);
@@ -319,7 +319,7 @@ int futex_requeue(ATOMIC(uint32_t) *addr, int nwake, ATOMIC(uint32_t) *addr2, in
 	/* As in queue_wakeall: a kernel thread that is woken here may look for the others at once.
 	 */
 	add_sc(&to->nwait, 1);
-	done = wake_some_locked(from, (uintptr_t)addr, nwake, ~(uint32_t)0, false, &list);
+	done = wake_some_locked(from, (uintptr_t)addr, nwake, ~(uint32_t)0, &list);
 	w = addr == addr2 ? NULL : waitq_first(from, (uintptr_t)addr);
 	for (int moved = 0; w && (nmove < 0 || moved < nmove);) {
 		struct waiter *next = w->next;

@@ -56,24 +56,29 @@ int futex_requeue(ATOMIC(uint32_t) *addr, int nwake, ATOMIC(uint32_t) *addr2, in
  * only these calls change it. So whoever reads 0 there need not call queue_wake. A waiter
  * that was woken does not touch it again: the waker may destroy the object. */
 
+/* Of a wait in a queue that goes on after signals, in the core: handlers are about to run, which
+ * may leave it for good; of a kernel thread that is no M: it begins. One has run, and the thread,
+ * no M, waits on. They are over: is it to go on? */
+enum queue_among { QUEUE_LEAVES, QUEUE_INTERRUPTED, QUEUE_BACK };
+
 /* queue_wait: joins the queue at count, then calls release(arg), which may let go of what
  * guards the queue and names a futex word on which one waiter is to be woken (NULL: none),
  * then sleeps. No wake-up after the call of release is lost.
  *          release must neither block nor call the core. then: see queue_wakeall.
- *          goes_on: called with arg when a signal has interrupted the wait, before its handlers
- *          run, in the core, and after: is the wait to go on? A wake that came while they ran is
- *          not lost. NULL: it is not to, nor are they waited for.
+ *          among: what queue_among says, each time with arg, which is this wait's alone. A wake
+ *          that came while handlers ran is not lost. NULL: a signal ends the wait, and its
+ *          handlers are not waited for.
  * Returns  0 (woken), -ETIMEDOUT, -EINTR; -EAGAIN (not woken, and yet not time, for the clock
  *          was set back); -ENOMEM without room for the timer. *chained: others
  *          wait at `then` who rely on the caller to wake one there.
  * Context  as futex_wait. Blocks: as futex_wait. */
 int queue_wait(ATOMIC(uint32_t) *count, const struct deadline *deadline,
-	       ATOMIC(uint32_t) *(*release)(void *), bool (*goes_on)(void *, bool after), void *arg,
-	       ATOMIC(uint32_t) *then, bool *chained);
+	       ATOMIC(uint32_t) *(*release)(void *), bool (*among)(void *, enum queue_among),
+	       void *arg, ATOMIC(uint32_t) *then, bool *chained);
 
-/* queue_forget: the running G leaves a handler that interrupted a wait of queue_wait by another way
- * than a return, and that wait with it. Context: a G, not in the core; or none. */
-void queue_forget(void);
+/* queue_forget: who called is leaving the wait with that arg, or any (NULL), by another way than
+ * its return. A wake that it has is passed on. Context: not in the core. */
+void queue_forget(const void *arg);
 
 /* queue_wake: wakes up to n, oldest first. Returns how many. Context: any but a handler. */
 int queue_wake(ATOMIC(uint32_t) *count, int n);

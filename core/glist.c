@@ -280,7 +280,7 @@ static void make_runnable(struct m *mp, struct g *gp, bool recycled)
 {
 	struct p *pp;
 
-	gp->absent = false;
+	gp->absent = NULL;
 	cputime_begin(gp);
 	trace_new(mp, gp);
 	if (!mp) {

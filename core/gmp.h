@@ -104,9 +104,8 @@ struct g {
 	ATOMIC(uint8_t) spinskip; /* slices in which not to look */
 	struct spinplace spins[SPIN_PLACES];
 	ATOMIC(uint64_t) wait; /* the wait word: sequence << WAIT_BITS | enum waitresult */
-	bool absent; /* placeholder is in use; the G's own */
-	struct waiter placeholder; /* keeps its place in a queue while it runs handlers: queue.c */
-	ATOMIC(uint64_t) placeword; /* the wait word of that */
+	const void *absent; /* whose placeholder it is, queue_wait's arg, or NULL; the G's own */
+	struct waiter placeholder; /* keeps its place in a queue while it runs handlers */
 
 	struct sigsave *frame; /* the signal frame it was preempted in, else NULL */
 	void (*fn)(void *);

@@ -1,7 +1,7 @@
 /* The queues of futex.h: waiting without a value to compare, for condition variables and
  * the like. A wait joins the queue, lets go of the program's lock, and only then parks, so
- * it may be claimed before it is parked; the waker sees to that (await_parked). While handlers
- * interrupt it, another waiter keeps its place.
+ * it may be claimed before it is parked; the waker sees to that (await_parked). That handlers
+ * interrupt it is in placeholder.c.
  * tests/model explores this very file. Next: futexq.h, what this shares with futex.c. */
 #include "futex.h"
 
@@ -20,90 +20,13 @@ static bool unlockf_ready(struct g *gp, void *woken)
 	return true;
 }
 
-/* ---- who runs handlers meanwhile ---- */
-
-enum { STEPPED_OUT = 1, STEPPED_BACK = 2 };
-
-/* So many forks ago the queues were others. */
-static uint32_t forks;
-
-void queue_forked(void)
-{
-	forks++;
-}
-
-/* Leaves gp's place to one that a waker only marks: it takes the wake, as natively who is in the
- * wait does whatever runs on his stack. It is no part of that stack, which the handlers may leave
- * by a jump. False: there is none to keep; another wait of gp's, whose handler this is in, has it,
- * or a waker met the wait at its end, or it was moved to a lock and is over. */
-static bool step_out(struct g *gp, struct waiter *w)
-{
-	struct waiter *by = &gp->placeholder;
-	struct bucket *b = lock_bucket_of(w);
-	bool out = w->linked && w->counted && !gp->absent;
-
-	if (out) {
-		st_rlx(&gp->placeword, (uint64_t)forks << WAIT_BITS | WAIT_PENDING);
-		*by = (struct waiter){ .addr = w->addr,
-				       .bitset = w->bitset,
-				       .counted = true,
-				       .then = w->then,
-				       .prio = w->prio,
-				       .bucket = b,
-				       .word = &gp->placeword,
-				       .seq = forks,
-				       .absent = true };
-		gp->absent = true;
-		waitq_replace(b, w, by);
-	}
-	unlock(&b->lock);
-	return out;
-}
-
-/* Its handlers are over. Returns STEPPED_BACK: w stands there again; 0: it was woken meanwhile, or
- * the place is lost, so that nobody knows; -EINTR: it does not want to go on, and was not woken. */
-static int step_back(struct g *gp, struct waiter *w, bool goes_on)
-{
-	struct waiter *by = &gp->placeholder;
-	struct bucket *b = ld_rlx(&by->bucket);
-	bool kept = gp->absent && by->seq == forks;
-
-	gp->absent = false;
-	if (!kept)
-		return 0;
-	lock(&b->lock);
-	kept = by->linked;
-	if (kept && goes_on) {
-		w->seq = wait_begin(gp);
-		st_rlx(&gp->waiton, (const void *)w->addr);
-		waitq_replace(b, by, w);
-	} else if (kept) {
-		waitq_remove(b, by);
-		add_sc(&b->nwait, (uint32_t)-1);
-	}
-	unlock(&b->lock);
-	return !kept ? 0 : goes_on ? STEPPED_BACK : -EINTR_;
-}
-
-void queue_forget(void)
-{
-	struct g *gp = getg();
-
-	if (likely(!gp || !gp->absent))
-		return;
-	enter(gp);
-	step_back(gp, NULL, false);
-	outof(gp);
-}
-
 /* ---- waiting ---- */
 
-/* stays: if handlers are to run, it has stepped out of the queue for them. */
+/* -EINTR: of one that stays w stands in the queue still, if it was not woken all the same. */
 static int queue_wait_g(struct m *mp, struct g *gp, struct waiter *w,
 			const struct deadline *deadline, struct g *woken, bool stays)
 {
 	enum waitresult how;
-	bool out;
 
 	count(mp->p, futexwaits);
 	/* As gosleep: before the park, on this M; whoever claims the wait meanwhile waits for
@@ -121,8 +44,7 @@ static int queue_wait_g(struct m *mp, struct g *gp, struct waiter *w,
 	}
 	park(mp, gp, woken ? unlockf_ready : NULL, woken, WAIT_FUTEX);
 	how = wait_result(gp);
-	out = how == WAIT_INTR && stays && step_out(gp, w);
-	if (how != WAIT_READY && !out)
+	if (how != WAIT_READY && !(how == WAIT_INTR && stays))
 		unlink_late(w);
 	if (deadline && how != WAIT_TIMEOUT)
 		timer_disarm(&gp->timer);
@@ -130,39 +52,25 @@ static int queue_wait_g(struct m *mp, struct g *gp, struct waiter *w,
 		/* The timer runs on the monotonic clock; another may have been set back. */
 		return deadline->clock == CLOCK_MONO || time_left(deadline) == 0 ? -ETIMEDOUT_
 										 : -EAGAIN_;
-	return out ? STEPPED_OUT : how == WAIT_INTR ? -EINTR_ : 0;
+	return how == WAIT_INTR ? -EINTR_ : 0;
 }
 
-static __attribute__((noinline)) int among_handlers(struct g *gp, struct waiter *w,
-						    bool (*goes_on)(void *, bool after), void *arg)
-{
-	bool on;
-
-	goes_on(arg, false);
-	/* Here they run. */
-	outof(gp);
-	on = goes_on(arg, true);
-	enter(gp);
-	return step_back(gp, w, on);
-}
-
-/* Pinned, unlike futex_wake; without a look at nwait, for it is all but sure to find one.
- * Returns the G that is to be made ready; the caller itself if that was its own wait, which a
- * broadcast had moved there meanwhile. */
-static struct g *wake_one(ATOMIC(uint32_t) *addr)
+/* The caller itself is returned if that was its own wait, which a broadcast had moved there
+ * meanwhile. */
+struct g *wake_one(ATOMIC(uint32_t) *addr)
 {
 	struct bucket *b = bucket_of(addr);
 	struct glist list = { NULL, 0, NULL };
 
 	lock(&b->lock);
-	wake_some_locked(b, (uintptr_t)addr, 1, (uint32_t)FUTEX_ANY, false, &list);
+	wake_some_locked(b, (uintptr_t)addr, 1, (uint32_t)FUTEX_ANY, &list);
 	unlock(&b->lock);
 	return list.head;
 }
 
 int queue_wait(ATOMIC(uint32_t) *count, const struct deadline *deadline,
-	       ATOMIC(uint32_t) *(*release)(void *), bool (*goes_on)(void *, bool after), void *arg,
-	       ATOMIC(uint32_t) *then, bool *chained)
+	       ATOMIC(uint32_t) *(*release)(void *), bool (*among)(void *, enum queue_among),
+	       void *arg, ATOMIC(uint32_t) *then, bool *chained)
 {
 	struct g *gp = getg();
 	struct m *mp = enter(gp);
@@ -185,6 +93,7 @@ int queue_wait(ATOMIC(uint32_t) *count, const struct deadline *deadline,
 		w.prio = gp->prio;
 		w.seq = wait_begin(gp);
 		w.word = &gp->wait;
+		w.stays = among != NULL;
 		st_rlx(&gp->waiton, (const void *)count);
 	} else {
 		w.word = &ownword;
@@ -207,21 +116,24 @@ int queue_wait(ATOMIC(uint32_t) *count, const struct deadline *deadline,
 		/* It is over before it began. */
 		r = 0;
 	} else if (gp) {
-		for (;;) {
-			r = queue_wait_g(mp, gp, &w, deadline, woken, goes_on != NULL);
-			if (likely(r != STEPPED_OUT))
-				break;
-			r = among_handlers(gp, &w, goes_on, arg);
+		r = queue_wait_g(mp, gp, &w, deadline, woken, among != NULL);
+		/* Those that came while it was on its way here, too. */
+		while (among && unlikely(r == -EINTR_ || ld_rlx(&gp->sigdue))) {
+			r = among_handlers(gp, &w, r,
+					   &(struct stay){ count, deadline, among, arg });
 			if (r != STEPPED_BACK)
 				break;
-			mp = ld_rlx(&gp->m);
-			woken = NULL;
+			r = queue_wait_g(ld_rlx(&gp->m), gp, &w, deadline, NULL, true);
 		}
 	} else {
 		if (woken)
 			injectready(woken);
-		lock(&b->lock);
-		r = wait_foreign(b, &w, deadline, goes_on != NULL);
+		if (among) {
+			r = wait_foreign_on(&w, &(struct stay){ count, deadline, among, arg });
+		} else {
+			lock(&b->lock);
+			r = wait_foreign(b, &w, deadline, false);
+		}
 	}
 	outof(gp);
 	/* queue_wakeall had moved it: it was woken in time. */
@@ -232,13 +144,68 @@ int queue_wait(ATOMIC(uint32_t) *count, const struct deadline *deadline,
 	return r;
 }
 
+/* ---- waking ---- */
+
+static bool is(const struct waiter *w, enum waitresult how)
+{
+	return ld_acq(w->word) == (w->seq << WAIT_BITS | how);
+}
+
+/* Neither gone, nor interrupted, nor among handlers. */
+static bool sleeps(const struct waiter *w)
+{
+	return !w->absent && is(w, WAIT_PENDING);
+}
+
+/* One that is about to run handlers, or runs them: it finds the wake afterwards. */
+static bool leave_wake(struct bucket *b, struct waiter *w)
+{
+	if (!w->absent && !(w->stays && is(w, WAIT_INTR)))
+		return false;
+	waitq_remove(b, w);
+	add_sc(&b->nwait, (uint32_t)-1);
+	return true;
+}
+
+/* Those who sleep first, as the kernel wakes them: handlers may last, or wait for who is woken.
+ * first: of those at addr. */
+static int wake_from(struct bucket *b, uintptr_t addr, struct waiter *first, int n,
+		     struct glist *list)
+{
+	struct waiter *w, *next;
+	int woken = 0;
+
+	for (w = first; w && woken != n; w = next) {
+		next = w->next;
+		/* Interrupted meanwhile, it has taken it, too. */
+		if (w->counted && sleeps(w) &&
+		    (wake_locked(b, w, list) || (w->stays && is(w, WAIT_INTR))))
+			woken++;
+	}
+	if (likely(woken == n))
+		return woken;
+	for (w = waitq_first(b, addr); w && woken != n; w = next) {
+		next = w->next;
+		if (w->counted && leave_wake(b, w))
+			woken++;
+	}
+	return woken;
+}
+
+int wake_queued_locked(struct bucket *b, uintptr_t addr, int n, struct glist *list)
+{
+	return wake_from(b, addr, waitq_first(b, addr), n, list);
+}
+
 /* Locks: b's. */
 static int wake_counted_locked(struct bucket *b, ATOMIC(uint32_t) *count, int n, struct glist *list)
 {
+	struct waiter *first = waitq_first(b, (uintptr_t)count);
+
 	/* They are counted by whoever had this memory before a fork, and are not here. */
-	if (unlikely(!waitq_first(b, (uintptr_t)count)) && ld_rlx(count) != 0)
+	if (unlikely(!first) && ld_rlx(count) != 0)
 		st_rlx(count, 0);
-	return wake_some_locked(b, (uintptr_t)count, n, (uint32_t)FUTEX_ANY, true, list);
+	return wake_from(b, (uintptr_t)count, first, n, list);
 }
 
 int queue_wake(ATOMIC(uint32_t) *count, int n)
@@ -325,7 +292,9 @@ void queue_pass(ATOMIC(uint32_t) *count, bool (*keeps)(ATOMIC(uint32_t) *then))
 	else
 		lock(&from->lock);
 	w = waitq_first(from, (uintptr_t)count);
-	if (w && to && !w->absent && keeps(w->then))
+	while (w && !(w->counted && sleeps(w)))
+		w = w->next;
+	if (w && to && w->then && bucket_of(w->then) == to && keeps(w->then))
 		move_locked(from, to, w);
 	else
 		wake_counted_locked(from, count, 1, &list);
@@ -354,9 +323,10 @@ void queue_wakeall(ATOMIC(uint32_t) *count)
 		add_sc(&to->nwait, 1);
 	for (bool woken = false; w;) {
 		struct waiter *next = w->next;
+		w->all = true;
 		if (w->absent) {
 			/* Nor does it go for the lock at once, and wake those who move there. */
-			wake_locked(from, w, &list);
+			leave_wake(from, w);
 		} else if (!woken || !to || w->then != then) {
 			w->chained = to && next;
 			/* One whose time was up, or who was interrupted, is not woken by us. */

@@ -26,7 +26,9 @@ struct waiter {
 	ATOMIC(uint64_t) *word;
 	uint64_t seq;
 	struct g *gp; /* NULL: a kernel thread that sleeps on word itself, or */
-	bool absent; /* the place of one who runs handlers: queue.c */
+	bool absent; /* the place of one who runs handlers: placeholder.c */
+	bool stays; /* a signal does not end it: then it stands here till its G has seen that */
+	bool all; /* woken with all others; written before its wait ends */
 
 	/* Of one address, oldest first; only the first is in the treap. */
 	struct waiter *next, *prev;

@@ -75,6 +75,7 @@ static bool is_shared(const pthread_cond_t *c)
 struct letgo {
 	pthread_mutex_t *m;
 	uint32_t depth;
+	bool away; /* from the wait, in handlers */
 	struct _pthread_cleanup_buffer left;
 };
 
@@ -91,27 +92,39 @@ static void leaves(void *arg)
 {
 	struct letgo *l = arg;
 
-	queue_forget();
+	l->away = false;
+	queue_forget(l);
 	mutex_getback(l->m, l->depth, false);
 }
 
 /* What interrupts it is a handler, or a cancellation. By glibc's list of those frames whose end it
- * sees to: longjmp goes by it, too. */
-static bool goes_on(void *arg, bool after)
+ * sees to: longjmp goes by it, too. A thread that is not ours glibc cancels, where it waits. */
+static bool among(void *arg, enum queue_among now)
 {
 	struct letgo *l = arg;
 
-	if (!after) {
+	if (now == QUEUE_LEAVES) {
+		l->away = true;
 		_pthread_cleanup_push(&l->left, leaves, l);
-		return false;
+	} else if (now == QUEUE_INTERRUPTED) {
+		real_table.pthread_testcancel();
+	} else {
+		_pthread_cleanup_pop(&l->left, 0);
+		l->away = false;
 	}
-	_pthread_cleanup_pop(&l->left, 0);
 	return !cancel_pending();
+}
+
+/* An exception may leave a handler, too, past that list: natively without the mutex. */
+static void letgo_over(struct letgo *l)
+{
+	if (unlikely(l->away))
+		queue_forget(l);
 }
 
 static int private_wait(pthread_cond_t *c, pthread_mutex_t *m, const struct deadline *deadline)
 {
-	struct letgo l = { .m = m };
+	struct letgo l __attribute__((cleanup(letgo_over))) = { .m = m };
 	struct thread *t = thread_self();
 	int r = mutex_may_wait(m), back;
 	bool chained = false;
@@ -122,8 +135,8 @@ static int private_wait(pthread_cond_t *c, pthread_mutex_t *m, const struct dead
 	if (likely(!deadline || deadline->at != 0))
 		cancel_begin();
 	/* Whoever holds it still is not to wait for it. */
-	r = queue_wait(COUNT(c), deadline, letgo, goes_on, &l,
-		       mutex_nested(m) ? NULL : mutex_word(m), &chained);
+	r = queue_wait(COUNT(c), deadline, letgo, among, &l, mutex_nested(m) ? NULL : mutex_word(m),
+		       &chained);
 	if (t)
 		st_rlx(&t->interruptible, 0);
 	back = mutex_getback(m, l.depth, chained);

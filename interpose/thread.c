@@ -162,7 +162,7 @@ static void reap_some(void)
 static void thread_done(struct thread *t, uint64_t mask)
 {
 	robust_end(t);
-	queue_forget();
+	queue_forget(NULL);
 	/* In the child of a fork that created no thread it is the only one. */
 	if (heddle_started()) {
 		/* Counted once: a handler that came after might call pthread_exit, and be here

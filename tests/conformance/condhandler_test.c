@@ -4,6 +4,7 @@
 
 #include <semaphore.h>
 #include <setjmp.h>
+#include <sys/wait.h>
 
 static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t c = PTHREAD_COND_INITIALIZER, inner = PTHREAD_COND_INITIALIZER;
@@ -294,4 +295,137 @@ TEST(who_ends_in_a_handler_has_the_mutex_in_its_cleanup_handlers)
 TEST(who_is_cancelled_in_a_handler_has_the_mutex_in_its_cleanup_handlers)
 {
 	ends_in(is_cancelled, true);
+}
+
+/* ---- whose a wake is ---- */
+
+TEST(a_signal_goes_to_who_sleeps_and_not_to_who_runs_a_handler)
+{
+	pthread_t t[2];
+
+	handle_with(SIGUSR1, lasts, 0);
+	begin_waits(t, 1, NULL);
+	begin_waits(t + 1, 1, NULL);
+	interrupt(t[0], SIGUSR1, &handled, 1);
+	EXPECT_EQ(pthread_cond_signal(&c), 0);
+	join(t + 1, 1);
+	EXPECT_EQ(out.n, 1);
+	for (int i = 0; i < 1000; i++)
+		sem_post(&gate);
+	settle();
+	EXPECT_EQ(out.n, 1);
+	signal_one();
+	join(t, 1);
+	EXPECT_EQ(pthread_cond_destroy(&c), 0);
+}
+
+TEST(a_signal_just_after_an_interruption_ends_one_wait)
+{
+	pthread_t t[2];
+
+	handle(SIGUSR1, 0);
+	for (int i = 1; i <= 20; i++) {
+		begin_waits(t, 1, NULL);
+		begin_waits(t + 1, 1, NULL);
+		pthread_kill(t[0], SIGUSR1);
+		EXPECT_EQ(pthread_cond_signal(&c), 0);
+		await(&out, 2 * i - 1);
+		usleep(2000);
+		EXPECT_EQ(out.n, 2 * i - 1);
+		signal_one();
+		join(t, 2);
+	}
+	EXPECT_EQ(pthread_cond_destroy(&c), 0);
+}
+
+static void *waits_or_leaves(void *arg)
+{
+	sigset_t set;
+
+	pthread_mutex_lock(&m);
+	pthread_cleanup_push(unlocks, NULL);
+	tick(&in);
+	pthread_cond_wait(&c, &m);
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	tick(&out);
+	pthread_cleanup_pop(1);
+	return arg;
+}
+
+/* Woken, it may not have run yet when the signal finds it. */
+TEST(who_was_woken_and_ends_in_a_handler_has_the_mutex_and_passes_the_wake_on)
+{
+	pthread_t t[2];
+
+	check_errors();
+	handle_with(SIGUSR1, exits, 0);
+	for (int i = 0; i < 20; i++) {
+		int before = out.n;
+		start(t, 1, waits_or_leaves, NULL);
+		await(&in, 2 * i + 1);
+		begin_waits(t + 1, 1, NULL);
+		EXPECT_EQ(pthread_cond_signal(&c), 0);
+		pthread_kill(t[0], SIGUSR1);
+		pthread_join(t[0], NULL);
+		EXPECT_EQ(leaving.n, i + 1);
+		await(&out, before + 1);
+		signal_one();
+		pthread_join(t[1], NULL);
+	}
+	EXPECT_EQ(pthread_cond_destroy(&c), 0);
+}
+
+/* ---- a process of one thread ---- */
+
+TEST(the_only_thread_may_jump_out_of_its_wait)
+{
+	pthread_t t;
+
+	check_errors();
+	handle_with(SIGALRM, jumps, 0);
+	EXPECT_EQ(pthread_mutex_lock(&m), 0);
+	if (sigsetjmp(back, 1) == 0) {
+		ualarm(100 * 1000, 0);
+		pthread_cond_wait(&c, &m);
+		EXPECT(false);
+	}
+	EXPECT_EQ(pthread_mutex_unlock(&m), 0);
+	begin_waits(&t, 1, NULL);
+	signal_one();
+	join(&t, 1);
+}
+
+static void cancels_itself(int sig)
+{
+	(void)sig;
+	pthread_cancel(pthread_self());
+}
+
+static void leaves_with_it(void *arg)
+{
+	(void)arg;
+	_exit(pthread_mutex_unlock(&m) == 0 ? 7 : 8);
+}
+
+TEST(the_only_thread_may_cancel_itself_in_a_handler)
+{
+	int status;
+	pid_t child;
+
+	check_errors();
+	child = fork();
+	if (child == 0) {
+		handle_with(SIGALRM, cancels_itself, 0);
+		pthread_mutex_lock(&m);
+		pthread_cleanup_push(leaves_with_it, NULL);
+		ualarm(100 * 1000, 0);
+		pthread_cond_wait(&c, &m);
+		pthread_cleanup_pop(0);
+		_exit(9);
+	}
+	EXPECT_EQ(waitpid(child, &status, 0), child);
+	EXPECT(WIFEXITED(status));
+	EXPECT_EQ(WEXITSTATUS(status), 7);
 }

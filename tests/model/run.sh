@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Explores runq.c, futex.c, queue.c and pollwait.c: all scenarios on the sources as they are, then each mistake of
+# Explores runq.c, futex.c, queue.c, placeholder.c and pollwait.c: all scenarios on the sources as they are, then each mistake of
 # mutants.def, which its scenario must catch. Usage: run.sh OUTDIR. Closes with the sum.
 set -u
 export LC_ALL=C
@@ -19,7 +19,7 @@ export watched="$base $twins -O1 -fsanitize=thread"
 export engine="memory steps sc race threads explore trace main switch cpu"
 export runq_model="runqempty_model runq_scene stage runq globq"
 export futex_model="requeue_model futex_scene stage futex waitq sleep" litmus_model=""
-export queue_model="futex_scene stage queue futex waitq sleep"
+export queue_model="futex_scene stage queue placeholder futex waitq sleep"
 export poll_model="stage pollwait netpoll sleep"
 
 # Objects: what is built, and how.
@@ -31,7 +31,7 @@ plan() {
 		queue_model poll_model; do
 		echo "$out/$f.o tests/model/$f.c $watched $warnings"
 	done
-	for f in runq globq futex queue pollwait netpoll waitq sleep; do
+	for f in runq globq futex queue placeholder pollwait netpoll waitq sleep; do
 		echo "$out/$f.o core/$f.c $watched $warnings"
 	done
 	echo "$out/cpu.o core/arch/$ARCH/cpu.c $base $warnings -O2 -iquote core -iquote core/arch/$ARCH"
