@@ -25,8 +25,7 @@ int wait_foreign(struct bucket *b, struct waiter *w, const struct deadline *dead
 
 /* wake_locked: unlinks w and ends its wait. True if it was us who ended it; then its G is on
  * *list. wake_some_locked: up to n of those whose bitset meets ours, and who wait for a word at
- * that address; n < 0: all. wake_queued_locked: the same of those in the queue. Locks    b's, held.
- */
+ * that address; n < 0: all. wake_queued_locked: the same of those in the queue. Locks: b's. */
 bool wake_locked(struct bucket *b, struct waiter *w, struct glist *list);
 int wake_some_locked(struct bucket *b, uintptr_t addr, int n, uint32_t bitset, struct glist *list);
 int wake_queued_locked(struct bucket *b, uintptr_t addr, int n, struct glist *list);

@@ -204,6 +204,7 @@ int wait_foreign_on(struct waiter *w, const struct stay *s)
 
 /* ---- who leaves for good ---- */
 
+/* Of one on its own word. Acquire: pairs with wake_locked's claim. */
 static bool was_woken(const struct waiter *w)
 {
 	return ld_acq(w->word) == (w->seq << WAIT_BITS | WAIT_READY);

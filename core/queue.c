@@ -146,6 +146,7 @@ int queue_wait(ATOMIC(uint32_t) *count, const struct deadline *deadline,
 
 /* ---- waking ---- */
 
+/* Acquire: pairs with whoever claims the wait, or ends it. */
 static bool is(const struct waiter *w, enum waitresult how)
 {
 	return ld_acq(w->word) == (w->seq << WAIT_BITS | how);

@@ -299,22 +299,58 @@ TEST(who_is_cancelled_in_a_handler_has_the_mutex_in_its_cleanup_handlers)
 
 /* ---- whose a wake is ---- */
 
+/* Under m: signals sent, of which nobody has come back. A wait that ends without one of its own
+ * finds none. */
+static int sent;
+
+static void *takes_one(void *arg)
+{
+	pthread_mutex_lock(&m);
+	tick(&in);
+	EXPECT_EQ(pthread_cond_wait(&c, &m), 0);
+	EXPECT(sent-- > 0);
+	tick(&out);
+	pthread_mutex_unlock(&m);
+	return arg;
+}
+
+static void begin_two(pthread_t t[2])
+{
+	for (int i = 0; i < 2; i++) {
+		int before = in.n;
+		start(t + i, 1, takes_one, NULL);
+		await(&in, before + 1);
+		/* It lets go of m in its wait alone. */
+		pthread_mutex_lock(&m);
+		pthread_mutex_unlock(&m);
+	}
+}
+
+static void count_one(void)
+{
+	pthread_mutex_lock(&m);
+	sent++;
+	pthread_mutex_unlock(&m);
+}
+
+static void send_one(void)
+{
+	count_one();
+	EXPECT_EQ(pthread_cond_signal(&c), 0);
+}
+
 TEST(a_signal_goes_to_who_sleeps_and_not_to_who_runs_a_handler)
 {
 	pthread_t t[2];
 
 	handle_with(SIGUSR1, lasts, 0);
-	begin_waits(t, 1, NULL);
-	begin_waits(t + 1, 1, NULL);
+	begin_two(t);
 	interrupt(t[0], SIGUSR1, &handled, 1);
-	EXPECT_EQ(pthread_cond_signal(&c), 0);
+	send_one();
 	join(t + 1, 1);
-	EXPECT_EQ(out.n, 1);
 	for (int i = 0; i < 1000; i++)
 		sem_post(&gate);
-	settle();
-	EXPECT_EQ(out.n, 1);
-	signal_one();
+	send_one();
 	join(t, 1);
 	EXPECT_EQ(pthread_cond_destroy(&c), 0);
 }
@@ -325,14 +361,12 @@ TEST(a_signal_just_after_an_interruption_ends_one_wait)
 
 	handle(SIGUSR1, 0);
 	for (int i = 1; i <= 20; i++) {
-		begin_waits(t, 1, NULL);
-		begin_waits(t + 1, 1, NULL);
+		begin_two(t);
+		count_one();
 		pthread_kill(t[0], SIGUSR1);
 		EXPECT_EQ(pthread_cond_signal(&c), 0);
 		await(&out, 2 * i - 1);
-		usleep(2000);
-		EXPECT_EQ(out.n, 2 * i - 1);
-		signal_one();
+		send_one();
 		join(t, 2);
 	}
 	EXPECT_EQ(pthread_cond_destroy(&c), 0);
