@@ -314,9 +314,9 @@ static void *takes_one(void *arg)
 	return arg;
 }
 
-static void begin_two(pthread_t t[2])
+static void begin_takers(pthread_t *t, int n)
 {
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < n; i++) {
 		int before = in.n;
 		start(t + i, 1, takes_one, NULL);
 		await(&in, before + 1);
@@ -326,16 +326,11 @@ static void begin_two(pthread_t t[2])
 	}
 }
 
-static void count_one(void)
+static void send_one(void)
 {
 	pthread_mutex_lock(&m);
 	sent++;
 	pthread_mutex_unlock(&m);
-}
-
-static void send_one(void)
-{
-	count_one();
 	EXPECT_EQ(pthread_cond_signal(&c), 0);
 }
 
@@ -344,7 +339,7 @@ TEST(a_signal_goes_to_who_sleeps_and_not_to_who_runs_a_handler)
 	pthread_t t[2];
 
 	handle_with(SIGUSR1, lasts, 0);
-	begin_two(t);
+	begin_takers(t, 2);
 	interrupt(t[0], SIGUSR1, &handled, 1);
 	send_one();
 	join(t + 1, 1);
@@ -355,20 +350,26 @@ TEST(a_signal_goes_to_who_sleeps_and_not_to_who_runs_a_handler)
 	EXPECT_EQ(pthread_cond_destroy(&c), 0);
 }
 
+/* Were each signal to end the interrupted wait and another, all would come back at the first half
+ * of the signals, and stand at m before those of the second are counted. */
 TEST(a_signal_just_after_an_interruption_ends_one_wait)
 {
-	pthread_t t[2];
+	enum { N = 20 };
+	pthread_t t[2 * N];
 
 	handle(SIGUSR1, 0);
-	for (int i = 1; i <= 20; i++) {
-		begin_two(t);
-		count_one();
-		pthread_kill(t[0], SIGUSR1);
+	begin_takers(t, 2 * N);
+	pthread_mutex_lock(&m);
+	sent = N;
+	pthread_mutex_unlock(&m);
+	for (int i = 0; i < N; i++) {
+		pthread_kill(t[2 * i], SIGUSR1);
 		EXPECT_EQ(pthread_cond_signal(&c), 0);
-		await(&out, 2 * i - 1);
-		send_one();
-		join(t, 2);
 	}
+	await(&out, N);
+	for (int i = 0; i < N; i++)
+		send_one();
+	join(t, 2 * N);
 	EXPECT_EQ(pthread_cond_destroy(&c), 0);
 }
 
