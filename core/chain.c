@@ -32,16 +32,15 @@ static uint64_t may_last(const struct p *pp, uint64_t now)
 /* Moves gp from the head of all that wait to the end. */
 static struct g *give_way(struct m *mp, struct p *pp, struct g *gp, bool local, bool *inherit)
 {
-	if (local) {
+	if (ld_rlx(&sched.runqsize) == 0) {
 		runqput(pp, gp, false);
-		gp = runqget(pp, inherit);
 	} else {
 		lock(&sched.lock);
 		globrunqput_locked(gp);
 		unlock(&sched.lock);
-		*inherit = false;
-		gp = NULL;
 	}
+	*inherit = false;
+	gp = local ? runqget(pp, inherit) : NULL;
 	chain_ended(pp);
 	pp->chain = 0;
 	/* Those who looked for work may have left it to us, who would have run it next. Not here,

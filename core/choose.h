@@ -26,7 +26,7 @@ enum {
 	/* A slice of one that spins while others wait; how old one is before it is looked at. */
 	CHOOSE_SPIN_NS = 100 * 1000,
 	CHOOSE_LOOK_NS = 1000 * 1000,
-	/* A G that timer or poller made ready may end a slice this old. */
+	/* A G that timer or poller made ready may end a slice this old of one that computes. */
 	CHOOSE_EARLY_NS = 500 * 1000,
 };
 
@@ -66,6 +66,16 @@ static inline uint64_t choose_slice(void)
 static inline uint64_t choose_sliceof(const struct g *gp)
 {
 	return choose_policed() ? plan_slice(gp) : choose_slice();
+}
+
+/* How old a slice of that one is to be before it may be ended for one that timer or poller made
+ * ready. Who has had a slice ended since he waited last computes; another is likely to wait soon by
+ * himself, and others may wait for what he has begun, some by spinning. */
+static inline uint64_t choose_early(const struct g *gp)
+{
+	bool computes = ld_rlx(&gp->stoppedat) > ld_rlx(&gp->waitsince);
+
+	return computes ? CHOOSE_EARLY_NS : choose_slice();
 }
 
 /* splitmix64 */

@@ -124,6 +124,7 @@ struct g {
 	bool hosted; /* ghost() made it: stack, thread block and host stay with it */
 	bool kept; /* hosted: stays off the free lists when it ends; written by the G itself */
 	ATOMIC(uint64_t) waitsince; /* sched.now at the park */
+	ATOMIC(uint64_t) stoppedat; /* and when a slice was ended that was its own */
 	ATOMIC(uint64_t) runnablesince; /* nanotime of the ready, when times are kept */
 	ATOMIC(uint64_t) cputime; /* charged to it, by the M it runs on: cputime.h */
 	ATOMIC(uint64_t) looked; /* and what sysmon took it to have used before */

@@ -113,7 +113,7 @@ static void unpin_missed(struct g *gp)
 		mp = pin(gp);
 		st_rlx(&mp->preemptmissed, false);
 		if (ld_rlx(&mp->preempttick) == ld_rlx(&mp->p->schedtick) + 1) {
-			count(mp->p, preempts);
+			slice_ended(mp->p, gp);
 			leave(mp, gp, POST_PREEMPT, NULL, NULL);
 			mp = ld_rlx(&gp->m);
 		}

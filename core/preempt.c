@@ -220,7 +220,7 @@ static void handler(int sig, void *info, void *uc)
 	gp->frame = save;
 	mp->spareframe = NULL;
 	if (status == GRUNNING)
-		count(mp->p, preempts);
+		slice_ended(mp->p, gp);
 	trace_stop(mp, gp, POST_PREEMPT);
 	st_rlx(&gp->status, GPREEMPTED);
 	/* A handler of the program's may have been running: then this is not gp->sigmask. */

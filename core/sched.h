@@ -129,6 +129,15 @@ void schedule(struct m *mp) __attribute__((noreturn));
 void leave(struct m *mp, struct g *gp, enum postkind kind, bool (*fn)(struct g *, void *),
 	   void *arg);
 
+/* slice_ended: gp is made to give way, on pp, which it had. */
+static inline void slice_ended(struct p *pp, struct g *gp)
+{
+	count(pp, preempts);
+	/* Of a chain's slice it may have had no more than the end. */
+	if (pp->chain == 0)
+		st_rlx(&gp->stoppedat, ld_rlx(&sched.now));
+}
+
 /* park: gopark for a caller that is pinned, and stays so. */
 void park(struct m *mp, struct g *gp, bool (*unlockf)(struct g *, void *), void *arg,
 	  enum waitreason reason);

@@ -97,6 +97,16 @@ void ready_early(struct glist *list)
 	wakep_global(NULL);
 }
 
+/* May the slice of pp be ended before its time? */
+static bool may_end(struct p *pp, uint64_t now)
+{
+	struct m *mp = ld_acq(&pp->m);
+	struct g *gp = mp ? ld_acq(&mp->curg) : NULL;
+
+	return gp && pp->mon.schedtick == ld_rlx(&pp->schedtick) &&
+	       now - pp->mon.schedwhen >= choose_early(gp);
+}
+
 /* Ends slices for the sake of those at the head of the global queue. A request may be lost: it
  * names a slice that ends by itself just then, or finds the G where it must not be stopped. So a P
  * that owes its next choice is asked again, until it has made it. True if some still wait. */
@@ -110,13 +120,11 @@ static bool serve_early(uint64_t now)
 		return false;
 	for (int32_t i = 0; i < n; i++) {
 		struct p *pp = sched.allp[i];
-		struct sysmontick *mon = &pp->mon;
 		bool owes = ld_rlx(&pp->urgent) != 0;
 		if ((!owes && ld_rlx(&sched.early) <= 0) || ld_rlx(&pp->status) != PRUNNING)
 			continue;
 		owed |= owes;
-		if (mon->schedtick != ld_rlx(&pp->schedtick) ||
-		    now - mon->schedwhen < CHOOSE_EARLY_NS || spare_blocked(pp))
+		if (!may_end(pp, now) || spare_blocked(pp))
 			continue;
 		if (!owes) {
 			st_rlx(&pp->urgent, 1);
@@ -166,7 +174,8 @@ static void run_late(uint64_t now, bool deep)
 	if (netpoll_anyunsure() && now - lastverify > POLL_NS) {
 		lastverify = now;
 		st_rlx(&sched.verifydue, 1);
-		if (deep && !spare_blocked(sched.allp[0]) && !retakeblocked(sched.allp[0]))
+		if (may_end(sched.allp[0], now) && !spare_blocked(sched.allp[0]) &&
+		    !retakeblocked(sched.allp[0]))
 			preemptone(sched.allp[0]);
 	}
 	if (lastpoll != 0 && netpoll_anywaiters() &&

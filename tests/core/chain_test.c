@@ -5,39 +5,39 @@
 #include "gmp.h"
 #include "os.h"
 
-enum { ROUNDS = 50, MS = 1000 * 1000 };
+enum { ROUNDS = 50, PAIRS = 4, MS = 1000 * 1000 };
 
 static struct group grp;
-static ATOMIC(uint32_t) stop, ball;
+static ATOMIC(uint32_t) stop, balls[PAIRS];
 static ATOMIC(uint64_t) throws, most;
 
 /* Two that wake each other, each with nothing else to do. */
 static void throw(void *arg)
 {
-	uint32_t own = (uint32_t)(uintptr_t)arg;
+	uint32_t own = (uint32_t)(uintptr_t)arg % 2;
+	ATOMIC(uint32_t) *ball = &balls[(uintptr_t)arg / 2];
 
 	while (!ld_rlx(&stop)) {
-		uint32_t at = ld_acq(&ball);
+		uint32_t at = ld_acq(ball);
 		if (at % 2 != own) {
-			futex_wait(&ball, at, (uint32_t)FUTEX_ANY, NULL, 0);
+			futex_wait(ball, at, (uint32_t)FUTEX_ANY, NULL, 0);
 			continue;
 		}
 		add_rlx(&throws, 1);
-		st_rel(&ball, at + 1);
-		futex_wake(&ball, 1, (uint32_t)FUTEX_ANY, 0);
+		st_rel(ball, at + 1);
+		futex_wake(ball, 1, (uint32_t)FUTEX_ANY, 0);
 	}
-	add_sc(&ball, 1);
-	futex_wake(&ball, FUTEX_ANY, (uint32_t)FUTEX_ANY, 0);
+	add_sc(ball, 1);
+	futex_wake(ball, FUTEX_ANY, (uint32_t)FUTEX_ANY, 0);
 	group_done(&grp);
 }
 
-static void play(int others, void (*fn)(void *))
+static void play(uint32_t pairs, void (*fn)(void *))
 {
-	grp.left = 2 + (uint32_t)others;
-	go(throw, (void *)0);
-	go(throw, (void *)1);
-	for (int i = 0; i < others; i++)
-		go(fn, NULL);
+	grp.left = 2 * pairs + 1;
+	for (uintptr_t i = 0; i < 2 * pairs; i++)
+		go(throw, (void *)i);
+	go(fn, NULL);
 	group_wait(&grp);
 }
 
@@ -78,6 +78,33 @@ TEST(a_chain_gives_way_to_the_global_queue)
 	start_with(1, without_sysmon);
 	play(1, stands_behind);
 	EXPECT(ld_rlx(&throws) > 0);
+}
+
+static ATOMIC(uint32_t) ticks;
+
+/* How many slices begin before its turn comes? */
+static void counts_slices(void *arg)
+{
+	struct p *pp = sched.allp[0];
+
+	(void)arg;
+	for (int i = 0; i < ROUNDS; i++) {
+		uint32_t before = ld_rlx(&pp->schedtick);
+		gosched();
+		if (i > 0 && ld_rlx(&pp->schedtick) - before > ld_rlx(&ticks))
+			st_rlx(&ticks, ld_rlx(&pp->schedtick) - before);
+	}
+	st_rlx(&stop, true);
+	group_done(&grp);
+}
+
+/* Each has another in its P's own queue to give way to, too. */
+TEST(many_chains_give_way_to_the_global_queue)
+{
+	start_with(1, without_sysmon);
+	play(PAIRS, counts_slices);
+	test_say("  a turn comes after %u slices", ld_rlx(&ticks));
+	EXPECT(ld_rlx(&ticks) < 30);
 }
 
 static ATOMIC(uint64_t) worked, waited;

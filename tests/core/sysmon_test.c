@@ -296,6 +296,35 @@ TEST(a_sleeper_is_served_beside_as_many_hogs_as_ps)
 		served_early(2);
 }
 
+/* Works for longer than a hog may beside a sleeper, but waits by itself now and then. */
+static void works_and_waits(void *arg)
+{
+	(void)arg;
+	while (!ld_rlx(&stop)) {
+		burn_ns(3 * MS);
+		sleep_ns(100 * US);
+	}
+	group_done(&grp);
+}
+
+/* It is not interrupted in what others may wait for. */
+TEST(who_waits_by_himself_is_not_stopped_for_a_sleeper)
+{
+	if (no_signal())
+		return;
+	start(1);
+	grp.left = guests.left = 1;
+	go(works_and_waits, NULL);
+	go(napper, NULL);
+	group_wait(&guests);
+	st_rlx(&stop, 1);
+	group_wait(&grp);
+	test_say("  it was stopped %llu times", (unsigned long long)summed().preempts);
+	/* For nearly each nap, if it were as a hog is. */
+	EXPECT(summed().preempts < NAPS / 10);
+	EXPECT(late[NAPS - 1] < SLOW_NS);
+}
+
 /* ---- without a P ---- */
 enum { BURNERS = 6 };
 
