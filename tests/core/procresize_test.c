@@ -280,7 +280,7 @@ TEST(the_dead_gs_of_an_ended_p_are_used_again)
 	start_with(BUSY_PS, without_sysmon);
 	run_many(1000);
 	before = count_gs();
-	for (int i = 0; i < 50; i++) {
+	for (int i = 0; i < 20; i++) {
 		set(1);
 		/* None is kept where nobody looks for it. */
 		for (int j = 1; j < BUSY_PS; j++)
@@ -289,7 +289,7 @@ TEST(the_dead_gs_of_an_ended_p_are_used_again)
 		set(BUSY_PS);
 		run_many(100);
 	}
-	EXPECT(count_gs() < before + 500);
+	EXPECT(count_gs() < before + 200);
 }
 
 /* ---- wherever the Ms are ---- */

@@ -214,8 +214,9 @@ TEST(a_kernel_thread_that_is_no_m_waits_in_the_same_queue)
 	grp.left = 2;
 	w[1].id = 1;
 	EXPECT_EQ(pthread_create(&t, NULL, foreign_wait, &w[1]), 0);
-	/* The count alone tells of it: whoever joins may not call the core. */
-	while (ld_sc(&queue) != 2)
+	/* The count alone tells of it: whoever joins may not call the core. But note_release is to
+	 * find it in the queue. */
+	while (ld_sc(&queue) != 2 || !ld_sc(&w[1].released))
 		gosched();
 	EXPECT_EQ(queue_wake(&queue, 2), 2);
 	group_wait(&grp);

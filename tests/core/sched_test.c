@@ -33,12 +33,14 @@ TEST(a_g_runs)
 
 TEST(many_gs_run_on_many_ps)
 {
+	enum { MANY = 3000 };
+
 	start(8);
-	grp.left = 10000;
-	for (int i = 0; i < 10000; i++)
+	grp.left = MANY;
+	for (int i = 0; i < MANY; i++)
 		go(count_up, NULL);
 	group_wait(&grp);
-	EXPECT_EQ(ld_rlx(&ran), 10000);
+	EXPECT_EQ(ld_rlx(&ran), MANY);
 }
 
 static void yielder(void *arg)
