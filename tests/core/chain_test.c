@@ -104,6 +104,8 @@ TEST(many_chains_give_way_to_the_global_queue)
 	start_with(1, without_sysmon);
 	play(PAIRS, counts_slices);
 	test_say("  a turn comes after %u slices", ld_rlx(&ticks));
+	/* Chains did run, and end, between its turns. */
+	EXPECT(ld_rlx(&throws) > ROUNDS && ld_rlx(&ticks) > 2);
 	EXPECT(ld_rlx(&ticks) < 30);
 }
 

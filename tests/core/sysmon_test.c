@@ -302,6 +302,7 @@ static void works_and_waits(void *arg)
 	(void)arg;
 	while (!ld_rlx(&stop)) {
 		burn_ns(3 * MS);
+		add_rlx(&worked, 1);
 		sleep_ns(100 * US);
 	}
 	group_done(&grp);
@@ -319,7 +320,10 @@ TEST(who_waits_by_himself_is_not_stopped_for_a_sleeper)
 	group_wait(&guests);
 	st_rlx(&stop, 1);
 	group_wait(&grp);
+	say_spread("a sleeper of 1 ms beside it is late by", late, NAPS);
 	test_say("  it was stopped %llu times", (unsigned long long)summed().preempts);
+	/* The sleeper had to wait for it. */
+	EXPECT(ld_rlx(&worked) > NAPS / 10);
 	/* For nearly each nap, if it were as a hog is. */
 	EXPECT(summed().preempts < NAPS / 10);
 	EXPECT(late[NAPS - 1] < SLOW_NS);
