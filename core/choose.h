@@ -13,8 +13,9 @@
 #include "policies/spec.h"
 #include "tls.h"
 
-/* plan_slice: see policies/plan.h. */
+/* plan_slice: see policies/plan.h; timers_due: sched.h, which includes this. */
 uint64_t plan_slice(const struct g *gp);
+bool timers_due(struct p *pp);
 
 enum {
 	CHOOSE_GLOBAL_TICK = 61, /* each so many slices the global queue goes first */
@@ -174,14 +175,15 @@ static inline enum yielding choose_yield(struct p *pp)
 
 /* Does the next choice take more than a look at the local queue? One question for all that is out
  * of the ordinary, and the usual tick, for the remainder by a constant is much the cheaper. */
-static inline bool choose_hard(const struct p *pp)
+static inline bool choose_hard(struct p *pp)
 {
 	if (__builtin_expect(ld_rlx(&sched.gcwaiting) | sched_odd(), 0) &&
 	    (ld_rlx(&sched.gcwaiting) != 0 || sched.turned || choose_globalfirst(pp)))
 		return true;
 	return debuglevel >= 2 || ld_rlx(&pp->urgent) != 0 ||
 	       (ld_rlx(&pp->schedtick) % CHOOSE_GLOBAL_TICK == 0 && ld_rlx(&sched.runqsize) > 0) ||
-	       (ld_rlx(&pp->timers.first) != 0 && arch_cycles() - pp->timerseen > ARCH_CYCLES_20US);
+	       (ld_rlx(&pp->timers.first) != 0 &&
+		arch_cycles() - pp->timerseen > ARCH_CYCLES_20US && timers_due(pp));
 }
 
 /* GMP_M7: half of the busy Ps search at most. */

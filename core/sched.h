@@ -309,6 +309,9 @@ void timer_disarm(struct timer *t);
  * in on demand; *until: lowered to the next deadline. True if any ran. */
 bool checktimers(struct m *mp, struct p *pp, uint64_t *now, uint64_t *until);
 
+/* timers_due: a look at the clock for the owner of pp: is there anything for checktimers? */
+bool timers_due(struct p *pp);
+
 /* runtimers_nop: the same for one without a P (sysmon); readied Gs go to *list. */
 int runtimers_nop(struct p *pp, uint64_t now, struct glist *list);
 

@@ -236,6 +236,14 @@ static void reverse(struct glist *list)
 	list->head = done;
 }
 
+bool timers_due(struct p *pp)
+{
+	uint64_t first = ld_rlx(&pp->timers.first);
+
+	pp->timerseen = arch_cycles();
+	return first != 0 && first <= nanotime();
+}
+
 bool checktimers(struct m *mp, struct p *pp, uint64_t *now, uint64_t *until)
 {
 	struct glist list = { NULL, 0, NULL };

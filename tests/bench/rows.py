@@ -86,6 +86,7 @@ ROWS = [
     Row("threads yield-100", go=True),
     Row("threads steal", go=True),
     Row("waits pingpong-cond", go=True),
+    Row("waits pingpong-sleeper", go=True),
     Row("waits pingpong-broadcast", go=True),
     Row("waits pingpong-sem", go=True),
     Row("waits pingpong-shared"),

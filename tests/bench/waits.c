@@ -3,8 +3,10 @@
 
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* An operation of the ping-pongs is a round trip. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -31,6 +33,25 @@ static uint64_t pingpong_cond(uint64_t n)
 	ns = bench_team(2, cond_player, n);
 	MUST(turns == 2 * n);
 	return ns;
+}
+
+static void *sleeper(void *arg)
+{
+	(void)arg;
+	MUST(sleep(1000000) == 0);
+	return NULL;
+}
+
+/* Beside one who sleeps for long: no switch is dearer for it. */
+static uint64_t pingpong_sleeper(uint64_t n)
+{
+	static bool sleeps;
+	pthread_t id;
+
+	if (!sleeps)
+		MUST(pthread_create(&id, NULL, sleeper, NULL) == 0);
+	sleeps = true;
+	return pingpong_cond(n);
 }
 
 /* Both at one condition variable. */
@@ -191,6 +212,7 @@ static uint64_t queue_4_4(uint64_t n)
 
 const struct row bench_rows[] = {
 	{ .name = "pingpong-cond", .timed = pingpong_cond },
+	{ .name = "pingpong-sleeper", .timed = pingpong_sleeper },
 	{ .name = "pingpong-broadcast", .timed = pingpong_broadcast },
 	{ .name = "pingpong-sem", .timed = pingpong_sem },
 	{ .name = "pingpong-shared", .timed = pingpong_shared },

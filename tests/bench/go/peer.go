@@ -127,6 +127,13 @@ func pingpongCond(n int) time.Duration {
 	return pingpong(n, [2]*sync.Cond{sync.NewCond(&lock), sync.NewCond(&lock)}, &lock, (*sync.Cond).Signal)
 }
 
+var sleeper sync.Once
+
+func pingpongSleeper(n int) time.Duration {
+	sleeper.Do(func() { go time.Sleep(1000000 * time.Second) })
+	return pingpongCond(n)
+}
+
 func pingpongBroadcast(n int) time.Duration {
 	var lock sync.Mutex
 	c := sync.NewCond(&lock)
@@ -667,6 +674,7 @@ var rows = map[string]func([]string){
 	"threads yield-100":        teamed(100, yields),
 	"threads steal":            teamed(2, steals),
 	"waits pingpong-cond":      timed(1, pingpongCond),
+	"waits pingpong-sleeper":   timed(1, pingpongSleeper),
 	"waits pingpong-broadcast": timed(1, pingpongBroadcast),
 	"waits pingpong-sem":       timed(1, pingpongSem),
 	"waits barrier-64":         barrier64,
