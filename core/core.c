@@ -152,10 +152,11 @@ bool core_canspin(int i)
 	struct m *mp = gp ? ld_rlx(&gp->m) : NULL;
 	struct p *pp = mp ? ld_rlx(&mp->p) : NULL;
 
-	/* Advisory: the P may go any moment. */
+	/* Advisory: the P may go any moment. Others that wait for it would rather run; but where
+	 * each switch is a call of the kernel's, two of them cost them more than this. */
 	return i < ACTIVE_SPIN && sched.ncpu > 1 && pp &&
 	       ld_rlx(&sched.gomaxprocs) > ld_rlx(&sched.npidle) + ld_rlx(&sched.nmspinning) + 1 &&
-	       runqempty(pp);
+	       (runqempty(pp) || !arch_fsgsbase);
 }
 
 bool core_othersrun(void)

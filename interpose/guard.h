@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 
+#include "core.h"
 #include "futex.h"
 #include "once.h"
 
@@ -23,6 +24,12 @@ static inline void guard_lock(ATOMIC(uint32_t) *word)
 	/* Acquire: pairs with the release in guard_letgo. */
 	if (cas_acq(word, 0, forks | GUARD_HELD))
 		return;
+	/* It is never held for long, and whoever waits for it may hold what others wait for. */
+	for (int i = 0; core_canspin(i); i++) {
+		if (ld_rlx(word) == 0 && cas_acq(word, 0, forks | GUARD_HELD))
+			return;
+		core_dospin();
+	}
 	for (;;) {
 		uint32_t was = ld_rlx(word);
 		if (guard_free(was, forks)) {

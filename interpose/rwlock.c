@@ -2,11 +2,17 @@
  *
  * The state word: readers that hold it, WRITER, and QUEUED while anybody waits, which sends
  * whoever unlocks last to dispatch(). Everything about waiters happens under the guard.
- * Whoever is woken holds the lock already: dispatch() counted it in. */
+ *
+ * Whoever is woken has to try for the lock: were it his from then on, all others would come to wait
+ * for one that does not run yet, and he for them, and no two would meet without a wait again. But
+ * others may go before him; so once one has waited for long, the lock is handed over. */
 #include <errno.h>
+#include <sched.h>
 
+#include "cpu.h"
 #include "futex.h"
 #include "guard.h"
+#include "os.h"
 #include "thread.h"
 #include "wire.h"
 
@@ -19,6 +25,22 @@
 #define WAITING(l) ((ATOMIC(uint32_t) *)&(l)->__data.__wrphase_futex)
 #define GUARD(l) ((ATOMIC(uint32_t) *)&(l)->__data.__writers_futex)
 #define OWNER(l) ((ATOMIC(int32_t) *)&(l)->__data.__cur_writer)
+/* A writer was woken and has not come yet; one has waited for long: both are mark() or mean
+ * nothing, as what a fork's parent left there. */
+#define CALLED(l) ((ATOMIC(uint32_t) *)&(l)->__data.__pad3)
+#define STARVES(l) ((ATOMIC(uint32_t) *)&(l)->__data.__pad4)
+/* So many readers hold it and do not know yet. */
+#define GRANTS(l) ((ATOMIC(unsigned long) *)&(l)->__data.__pad2)
+
+enum {
+	GRANTED = -1, /* no tid: of a writer who holds it and does not know yet */
+	STARVED_NS = 1000 * 1000,
+};
+
+static uint32_t mark(void)
+{
+	return ld_rlx(&once_forks) | 1;
+}
 
 static bool is_shared(const pthread_rwlock_t *l)
 {
@@ -30,10 +52,18 @@ static bool writers_first(const pthread_rwlock_t *l)
 	return l->__data.__flags == PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP;
 }
 
+/* Was a writer called who goes before all readers? */
+static bool writer_comes(pthread_rwlock_t *l)
+{
+	return writers_first(l) && ld_rlx(CALLED(l)) == mark();
+}
+
 /* Can a reader enter in that state? */
 static bool open_to_readers(pthread_rwlock_t *l, uint32_t s)
 {
-	return !(s & WRITER) && !((s & QUEUED) && writers_first(l) && ld_rlx(WRITERS(l)) != 0);
+	if (s & WRITER)
+		return false;
+	return !(s & QUEUED) || !writers_first(l) || (ld_rlx(WRITERS(l)) == 0 && !writer_comes(l));
 }
 
 static bool try_read(pthread_rwlock_t *l)
@@ -61,13 +91,76 @@ static bool try_write(pthread_rwlock_t *l, uint32_t allowed)
 	}
 }
 
-/* Locks: the guard. The lock goes to those who wait, if it is free. */
+static bool hands_over(pthread_rwlock_t *l)
+{
+	return ld_rlx(STARVES(l)) == mark();
+}
+
+/* Locks: the guard. Whoever is woken: is it his? He holds it, or has to try. */
+static bool granted(pthread_rwlock_t *l, bool write)
+{
+	if (!write) {
+		if (ld_rlx(GRANTS(l)) == 0)
+			return false;
+		st_rlx(GRANTS(l), ld_rlx(GRANTS(l)) - 1);
+		return true;
+	}
+	st_rlx(CALLED(l), 0);
+	/* Kept for him alone, QUEUED would send him to dispatch() when he unlocks, and there
+	 * nothing would keep the object alive but the guard. */
+	if (ld_rlx(WAITING(l)) == 0 && ld_rlx(WRITERS(l)) == 0)
+		and_sc(STATE(l), ~QUEUED);
+	if (ld_rlx(OWNER(l)) != GRANTED)
+		return false;
+	st_rlx(OWNER(l), id_self());
+	return true;
+}
+
+/* Locks: the guard. A writer, or n readers, are to try. Returns how many were woken. */
+static uint32_t call(pthread_rwlock_t *l, uint32_t n)
+{
+	if (n != 0)
+		return (uint32_t)queue_wake(WAITING(l), (int)n);
+	if (ld_rlx(CALLED(l)) == mark())
+		return 0;
+	st_rlx(CALLED(l), mark());
+	if (queue_wake(WRITERS(l), 1) == 1)
+		return 1;
+	st_rlx(CALLED(l), 0);
+	return 0;
+}
+
+/* The same where the lock is theirs: it is counted so already. */
+static uint32_t hand_over(pthread_rwlock_t *l, uint32_t n)
+{
+	bool write = n == 0;
+	uint32_t woken = (uint32_t)queue_wake(write ? WRITERS(l) : WAITING(l), write ? 1 : (int)n);
+
+	if (woken != 0)
+		st_rlx(STARVES(l), 0);
+	if (!write) {
+		st_rlx(GRANTS(l), ld_rlx(GRANTS(l)) + woken);
+		add_sc(STATE(l), woken - n);
+	} else if (woken == 1) {
+		st_rlx(OWNER(l), GRANTED);
+	} else {
+		and_sc(STATE(l), ~WRITER);
+	}
+	return woken;
+}
+
+/* Locks: the guard. The lock is for those who wait, if it is free. Who counts as waiting and cannot
+ * be woken is leaving, for his time was up, and comes by here; or did not come along in a fork, and
+ * is not counted any more. */
 static void dispatch(pthread_rwlock_t *l)
 {
 	for (;;) {
 		uint32_t s = ld_rlx(STATE(l)), n = ld_rlx(WAITING(l)), w = ld_rlx(WRITERS(l));
-		bool write = w != 0 && (n == 0 || writers_first(l));
+		bool write = w != 0 && (n == 0 || writers_first(l)), hands = hands_over(l);
+		uint32_t woken;
 
+		if (writer_comes(l))
+			return;
 		if (n == 0 && w == 0) {
 			if (cas_rlx(STATE(l), s, s & ~QUEUED))
 				return;
@@ -75,27 +168,38 @@ static void dispatch(pthread_rwlock_t *l)
 		}
 		if ((s & WRITER) || ((s & READERS) && (write || n == 0)))
 			return;
-		if (!cas_acq(STATE(l), s, write ? s | WRITER : s + n))
+		if (hands && !cas_acq(STATE(l), s, write ? s | WRITER : s + n))
 			continue;
-		/* Some may have left: their time was up. */
-		if (write) {
-			if (queue_wake(WRITERS(l), 1) == 1)
-				continue;
-			and_sc(STATE(l), ~WRITER);
-		} else {
-			uint32_t woken = (uint32_t)queue_wake(WAITING(l), (int)n);
-			if (woken != n)
-				add_sc(STATE(l), woken - n);
+		woken = hands ? hand_over(l, write ? 0 : n) : call(l, write ? 0 : n);
+		if (woken == 0 && ld_rlx(WAITING(l)) == n && ld_rlx(WRITERS(l)) == w)
+			return;
+	}
+}
+
+/* Whoever holds it may be about to let go; of those that hold it for a moment, one after the other,
+ * many looks find the moment between two. */
+static bool spin(pthread_rwlock_t *l, bool write)
+{
+	enum { LOOKS = 30 };
+
+	for (int i = 0; core_canspin(i); i++) {
+		for (int j = 0; j < LOOKS; j++) {
+			if (write ? !hands_over(l) && try_write(l, QUEUED) : try_read(l))
+				return true;
+			arch_relax();
 		}
 	}
+	return false;
 }
 
 static int wait_turn(pthread_rwlock_t *l, bool write, const struct deadline *deadline)
 {
 	ATOMIC(uint32_t) *queue = write ? WRITERS(l) : WAITING(l);
+	uint64_t since = nanotime();
 
-	for (;;) {
+	for (bool starving = false;;) {
 		uint32_t s;
+		bool had;
 		int r;
 
 		guard_lock(GUARD(l));
@@ -110,23 +214,27 @@ static int wait_turn(pthread_rwlock_t *l, bool write, const struct deadline *dea
 		}
 		/* It may have become free as QUEUED was set; whoever freed it saw none. Or those
 		 * who are to be seen to did not come along in a fork. */
-		if ((s & (WRITER | READERS)) == 0) {
+		if ((s & (WRITER | READERS)) == 0 && !writer_comes(l)) {
 			dispatch(l);
 			guard_unlock(GUARD(l));
+			/* To one that is leaving, and counts until he has. */
+			sched_yield();
 			continue;
 		}
+		if (starving)
+			st_rlx(STARVES(l), mark());
 		r = queue_wait(queue, deadline, guard_letgo, NULL, (void *)GUARD(l), NULL, NULL);
 		guard_lock(GUARD(l));
+		had = r == 0 && granted(l, write);
 		if (r != 0)
 			dispatch(l);
 		guard_unlock(GUARD(l));
-		if (r == 0) {
-			if (write)
-				st_rlx(OWNER(l), id_self());
+		if (had || (r == 0 && spin(l, write)))
 			return 0;
-		}
 		if (r == -ETIMEDOUT)
 			return ETIMEDOUT;
+		/* Where the order is a seed's, time has no say in it. */
+		starving = heddle_mode != POINTS && nanotime() - since > STARVED_NS;
 	}
 }
 
@@ -146,7 +254,7 @@ static int lock_it(pthread_rwlock_t *l, bool write, enum when when, clockid_t cl
 		return EDEADLK;
 	if (when == UNTIL && (r = deadline_of(&d, clock, until)) != 0)
 		return r;
-	return wait_turn(l, write, when == UNTIL ? &d : NULL);
+	return spin(l, write) ? 0 : wait_turn(l, write, when == UNTIL ? &d : NULL);
 }
 
 /* Other processes compare the tid of the writer with their own threads': ours are not

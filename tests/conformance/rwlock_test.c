@@ -122,6 +122,102 @@ TEST(writers_exclude_all_others_among_64_threads)
 	work(64, 120, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
 }
 
+/* Deadlines that end about when the lock comes free: nobody who left is given it, and nobody who
+ * stays is forgotten. */
+static void *works_in_haste(void *arg)
+{
+	struct work *w = arg;
+	unsigned random = atomic_fetch_add(&w->seed, 0x9e3779b9u);
+
+	for (int i = 0; i < w->rounds; i++) {
+		struct timespec soon;
+		random = random * 1664525 + 1013904223;
+		soon = in_us(CLOCK_REALTIME, random >> 16 & 127);
+		if (random >> 24 & 1) {
+			if (pthread_rwlock_timedwrlock(w->lock, &soon) != 0)
+				continue;
+			write_once(w, random >> 25 & 1);
+		} else {
+			if (pthread_rwlock_timedrdlock(w->lock, &soon) != 0)
+				continue;
+			read_once(w, random >> 25 & 1);
+		}
+		EXPECT_EQ(pthread_rwlock_unlock(w->lock), 0);
+	}
+	return NULL;
+}
+
+TEST(who_gives_up_is_not_given_the_lock)
+{
+	for (int kind = 0; kind < 2; kind++) {
+		pthread_rwlock_t l;
+		struct work w = { .lock = &l, .rounds = 600, .seed = (unsigned)test_seed() };
+
+		init_kind(&l, kind ? PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP
+				   : PTHREAD_RWLOCK_PREFER_READER_NP);
+		run(16, works_in_haste, &w);
+		EXPECT_EQ(pthread_rwlock_trywrlock(&l), 0);
+		EXPECT_EQ(pthread_rwlock_unlock(&l), 0);
+		EXPECT_EQ(pthread_rwlock_destroy(&l), 0);
+	}
+}
+
+/* Of one that locks again at once, and has the lock for all its time. */
+struct hogged {
+	pthread_rwlock_t lock;
+	_Atomic int waits, had;
+};
+
+static void *wants_to_read(void *arg)
+{
+	struct hogged *h = arg;
+
+	h->waits = 1;
+	EXPECT_EQ(pthread_rwlock_rdlock(&h->lock), 0);
+	h->had = 1;
+	EXPECT_EQ(pthread_rwlock_unlock(&h->lock), 0);
+	return NULL;
+}
+
+static void *wants_to_write(void *arg)
+{
+	struct hogged *h = arg;
+
+	h->waits = 1;
+	EXPECT_EQ(pthread_rwlock_wrlock(&h->lock), 0);
+	h->had = 1;
+	EXPECT_EQ(pthread_rwlock_unlock(&h->lock), 0);
+	return NULL;
+}
+
+TEST(a_writer_that_locks_again_at_once_lets_others_have_their_turn)
+{
+	enum { TURN_US = 300, MANY = 3000 };
+
+	for (int i = 0; i < 8; i++) {
+		struct hogged h = { .had = 0 };
+		pthread_t t;
+		int turns = 0;
+
+		init_kind(&h.lock, i & 1 ? PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP
+					 : PTHREAD_RWLOCK_PREFER_READER_NP);
+		EXPECT_EQ(pthread_rwlock_wrlock(&h.lock), 0);
+		start(&t, 1, i & 2 ? wants_to_write : wants_to_read, &h);
+		while (!h.waits)
+			sched_yield();
+		while (!h.had) {
+			long until = now_us() + TURN_US;
+			while (now_us() < until)
+				;
+			EXPECT_EQ(pthread_rwlock_unlock(&h.lock), 0);
+			EXPECT_EQ(pthread_rwlock_wrlock(&h.lock), 0);
+			EXPECT(turns++ < MANY);
+		}
+		EXPECT_EQ(pthread_rwlock_unlock(&h.lock), 0);
+		join(&t, 1);
+	}
+}
+
 /* ---- those that do not wait, or not for ever ---- */
 
 static void *finds_it(void *arg)
@@ -402,6 +498,41 @@ TEST(the_last_to_unlock_may_destroy_and_unmap_at_once)
 			sched_yield();
 		EXPECT_EQ(pthread_rwlock_unlock(l), 0);
 		join(&t, 1);
+	}
+}
+
+/* Nobody holds it for the others: each unlocks while they come. */
+struct shortlived {
+	pthread_rwlock_t lock;
+	int left;
+};
+
+static void *unmaps_if_last(void *arg)
+{
+	struct shortlived *s = arg;
+	int left;
+
+	EXPECT_EQ(pthread_rwlock_wrlock(&s->lock), 0);
+	left = --s->left;
+	EXPECT_EQ(pthread_rwlock_unlock(&s->lock), 0);
+	if (left == 0) {
+		EXPECT_EQ(pthread_rwlock_destroy(&s->lock), 0);
+		EXPECT_EQ(munmap(s, PAGE), 0);
+	}
+	return NULL;
+}
+
+TEST(the_last_of_several_may_destroy_and_unmap_at_once)
+{
+	enum { ROUNDS = 400, SEVERAL = 4 };
+
+	for (int i = 0; i < ROUNDS; i++) {
+		struct shortlived *s = mapped(MAP_PRIVATE);
+
+		init_kind(&s->lock, i & 1 ? PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP
+					  : PTHREAD_RWLOCK_PREFER_READER_NP);
+		s->left = SEVERAL;
+		run(SEVERAL, unmaps_if_last, s);
 	}
 }
 
