@@ -413,16 +413,25 @@ LAST_RESORT int unlock_other(pthread_rwlock_t *l)
 		return real_table.pthread_rwlock_unlock(l);
 	if (ld_rlx(STATE(l)) & WRITER)
 		st_rlx(OWNER(l), 0);
-	do
+	for (;;) {
 		s = ld_rlx(STATE(l));
-	while (may_leave(s) && !leave(l, s));
-	if (!may_leave(s)) {
-		/* The guard keeps the object alive until dispatch() is through with it. */
+		if (may_leave(s)) {
+			if (leave(l, s))
+				break;
+			continue;
+		}
+		/* Who waits needs the guard, too, and so it keeps the object alive until dispatch()
+		 * is through with it. */
 		guard_lock(GUARD(l));
-		do
-			s = ld_rlx(STATE(l));
-		while (!leave(l, s));
-		dispatch(l);
+		s = ld_rlx(STATE(l));
+		if (s & QUEUED) {
+			while (!leave(l, s))
+				s = ld_rlx(STATE(l));
+			dispatch(l);
+			guard_unlock(GUARD(l));
+			break;
+		}
+		/* They gave up; the next need not take the guard, and may be the last. */
 		guard_unlock(GUARD(l));
 	}
 	released();
