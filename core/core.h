@@ -183,6 +183,14 @@ void gnotify(struct g *gp);
 bool gnotify_now(struct g *gp);
 void gnotify_self(void);
 
+/* ghold: from here on no handler runs on the caller, nor is sigdue called: others wait for what it
+ * has in hand. Signals that come are its all the same, and end waits of its, which it is to begin
+ * anew.
+ * gunhold: sees to them. queue_wait does not, whose release lets go of what was in hand: then as in
+ * any wait. Context  a G or a kernel thread that is none, whom handlers interrupt all the same. */
+void ghold(void);
+void gunhold(void);
+
 /* gpursue: from here on, whenever gp is found asleep in the kernel, sysmon asks
  * core_config.pursues, and does gnotify_now if it says so; until gpursued. Any context but a
  * handler. */

@@ -61,7 +61,8 @@ int futex_requeue(ATOMIC(uint32_t) *addr, int nwake, ATOMIC(uint32_t) *addr2, in
  * no M, waits on. They are over: is it to go on? */
 enum queue_among { QUEUE_LEAVES, QUEUE_INTERRUPTED, QUEUE_BACK };
 
-/* queue_wait: joins the queue at count, then calls release(arg), which may let go of what
+/* queue_wait: joins the queue at count, at its end or (first) before all, as one that waited there
+ * already, then calls release(arg), which may let go of what
  * guards the queue and names a futex word on which one waiter is to be woken (NULL: none),
  * then sleeps. No wake-up after the call of release is lost.
  *          release must neither block nor call the core. then: see queue_wakeall.
@@ -72,7 +73,7 @@ enum queue_among { QUEUE_LEAVES, QUEUE_INTERRUPTED, QUEUE_BACK };
  *          was set back); -ENOMEM without room for the timer. *chained: others
  *          wait at `then` who rely on the caller to wake one there.
  * Context  as futex_wait. Blocks: as futex_wait. */
-int queue_wait(ATOMIC(uint32_t) *count, const struct deadline *deadline,
+int queue_wait(ATOMIC(uint32_t) *count, const struct deadline *deadline, bool first,
 	       ATOMIC(uint32_t) *(*release)(void *), bool (*among)(void *, enum queue_among),
 	       void *arg, ATOMIC(uint32_t) *then, bool *chained);
 

@@ -1,6 +1,5 @@
-/* G structs: making, recycling. Owns the free lists; a G keeps its stack there, so that
- * the next one starts on warm pages. A struct g, once made, stays for ever: stale
- * pointers to one (a late timer, sysmon's look) always point to a G. */
+/* G structs: making, ending, serving again; the free lists are gfree.c's. A struct g, once made,
+ * stays for ever: stale pointers to one (a late timer, sysmon's look) always point to a G. */
 #include "core.h"
 #include "cputime.h"
 #include "san.h"
@@ -10,7 +9,6 @@
 enum {
 	G_SLAB = 64 * 1024,
 	GOID_BATCH = 16,
-	GFREE_WARM = 2048,
 	ENOMEM_ = 12,
 	GUARD = 4096,
 };
@@ -73,56 +71,6 @@ struct g *gnew(void)
 	return gp;
 }
 
-/* Half of pp's dead Gs to the common list. Where there are many already these are not
- * reused soon, and their deep pages are given back. */
-static void gfspill(struct p *pp, int32_t keep)
-{
-	struct g *list = NULL, *last = NULL;
-	int32_t n = 0;
-
-	while (pp->ngfree > keep) {
-		struct g *gp = pp->gfree;
-		pp->gfree = gp->schedlink;
-		pp->ngfree--;
-		if (ld_rlx(&sched.ngfree) > GFREE_WARM)
-			stackscavenge(&gp->stack);
-		gp->schedlink = list;
-		if (!list)
-			last = gp;
-		list = gp;
-		n++;
-	}
-	if (!list)
-		return;
-	lock(&sched.glock);
-	last->schedlink = sched.gfree;
-	st_rlx(&sched.gfree, list);
-	st_rlx(&sched.ngfree, ld_rlx(&sched.ngfree) + n);
-	unlock(&sched.glock);
-}
-
-void gfpurge(struct p *pp)
-{
-	gfspill(pp, 0);
-}
-
-static void gflist_global(struct g *gp)
-{
-	lock(&sched.glock);
-	gp->schedlink = sched.gfree;
-	st_rlx(&sched.gfree, gp);
-	bump(&sched.ngfree);
-	unlock(&sched.glock);
-}
-
-static void gflist(struct p *pp, struct g *gp)
-{
-	gp->schedlink = pp->gfree;
-	pp->gfree = gp;
-	if (++pp->ngfree >= GFREE_LOCAL)
-		gfspill(pp, GFREE_LOCAL / 2);
-}
-
 void gfput(struct m *mp, struct g *gp)
 {
 	struct p *pp = ld_rlx(&mp->p);
@@ -147,68 +95,7 @@ void gfput(struct m *mp, struct g *gp)
 	 * here on a kept one is whoever's who asks, and may be listed by them. */
 	st_rel(&gp->status, GDEAD);
 	if (!kept)
-		gflist(pp, gp);
-}
-
-static struct g *gfget_global(struct p *pp)
-{
-	struct g *gp;
-
-	if (!pp) {
-		lock(&sched.glock);
-		gp = sched.gfree;
-		if (gp) {
-			st_rlx(&sched.gfree, gp->schedlink);
-			st_rlx(&sched.ngfree, ld_rlx(&sched.ngfree) - 1);
-		}
-		unlock(&sched.glock);
-		return gp;
-	}
-	lock(&sched.glock);
-	while (sched.gfree && pp->ngfree < GFREE_LOCAL / 2) {
-		gp = sched.gfree;
-		st_rlx(&sched.gfree, gp->schedlink);
-		st_rlx(&sched.ngfree, ld_rlx(&sched.ngfree) - 1);
-		gp->schedlink = pp->gfree;
-		pp->gfree = gp;
-		pp->ngfree++;
-	}
-	unlock(&sched.glock);
-	return NULL;
-}
-
-/* Can it run what asks for so much stack? One that is not hosted is given another. */
-static bool fits(const struct g *gp, size_t size)
-{
-	size_t have = gp->stack.hi - gp->stack.lo;
-
-	return !gp->hosted || (have >= size && have / 4 <= size);
-}
-
-/* A dead G with a stack of about that size, or NULL. */
-static struct g *gfget(struct p *pp, size_t size)
-{
-	struct g **at;
-	struct g *gp;
-
-	if (!pp) {
-		if (!ld_rlx(&sched.gfree) || !(gp = gfget_global(NULL)))
-			return NULL;
-		if (fits(gp, size))
-			return gp;
-		gflist_global(gp);
-		return NULL;
-	}
-	if (!pp->gfree && ld_rlx(&sched.gfree))
-		gfget_global(pp);
-	for (at = &pp->gfree; (gp = *at) != NULL; at = &gp->schedlink) {
-		if (!fits(gp, size))
-			continue;
-		*at = gp->schedlink;
-		pp->ngfree--;
-		return gp;
-	}
-	return NULL;
+		gfree_put(pp, gp);
 }
 
 static uint64_t goidget(struct p *pp)
@@ -309,7 +196,7 @@ int newproc(void (*fn)(void *), void *arg, size_t stacksize, struct g **out)
 	bool recycled = true;
 	int r = 0;
 
-	gp = gfget(pp, stacksize);
+	gp = gfree_get(pp, stacksize);
 	if (!gp) {
 		recycled = false;
 		gp = gnew();
@@ -318,7 +205,7 @@ int newproc(void (*fn)(void *), void *arg, size_t stacksize, struct g **out)
 		if (gp) {
 			/* It has no stack; it may get one another time. */
 			st_rlx(&gp->status, GDEAD);
-			gflist_global(gp);
+			gfree_put(NULL, gp);
 		}
 		if (mp)
 			unpin(self);
@@ -385,7 +272,7 @@ struct g *gown(size_t stacksize)
 	st_rlx(&gp->status, GDEAD);
 	if (gstack(gp, stacksize) == 0)
 		return gp;
-	gflist_global(gp);
+	gfree_put(NULL, gp);
 	return NULL;
 }
 
@@ -394,7 +281,7 @@ struct g *gtake(size_t size)
 	struct g *self = getg(), *gp;
 	struct m *mp = enter(self);
 
-	gp = gfget(mp ? ld_rlx(&mp->p) : NULL, size);
+	gp = gfree_get(mp ? ld_rlx(&mp->p) : NULL, size);
 	outof(self);
 	return gp;
 }
@@ -426,10 +313,7 @@ void grecycle(struct g *gp)
 	struct m *mp = enter(self);
 
 	gp->kept = false;
-	if (mp)
-		gflist(ld_rlx(&mp->p), gp);
-	else
-		gflist_global(gp);
+	gfree_put(mp ? ld_rlx(&mp->p) : NULL, gp);
 	outof(self);
 }
 

@@ -92,6 +92,7 @@ struct g {
 	uint8_t prio; /* in queues; as the kernel counts real-time priorities */
 	ATOMIC(uint64_t) sigmask; /* the kernel's signal mask while it runs; written by gmask_set */
 	ATOMIC(bool) sigdue; /* core_config.sigdue is to be called on it */
+	ATOMIC(bool) held; /* but not yet: ghold */
 	ATOMIC(bool) pursued; /* gpursue */
 	ATOMIC(bool) raised; /* its kernel thread may hold one of SIGS_OF_CALLS for it; its own */
 	ATOMIC(bool) spinner; /* it is known to spin: spin.c */
@@ -266,8 +267,8 @@ struct p {
 	ATOMIC(struct g *) runnext;
 	ATOMIC(struct g *) runq[RUNQ_SIZE];
 
-	struct g *gfree; /* dead Gs, owner only */
-	int32_t ngfree;
+	ATOMIC(struct g *) gfree; /* dead Gs; the owner, and sysmon, take the whole list */
+	int32_t ngfree; /* in it, as long as nobody took it: owner only */
 	uint64_t goidnext; /* ids this P may still give out, owner only */
 	uint64_t goidend;
 
@@ -351,9 +352,11 @@ struct sched {
 	struct note sysmonnote;
 	struct mutex stoplock; /* one stop-the-world at a time */
 
-	struct mutex glock; /* the two lists below */
-	ATOMIC(struct g *) gfree; /* written under glock */
-	ATOMIC(int32_t) ngfree; /* written under glock */
+	struct mutex glock; /* making Gs, and what is below, but for a look */
+	ATOMIC(struct g *) gfresh; /* dead Gs of the pool (gfree.c) */
+	ATOMIC(struct g *) gaged;
+	ATOMIC(struct g *) gcold;
+	ATOMIC(int32_t) ngfree; /* in all three */
 
 	ATOMIC(struct g *) allg; /* pushed by CAS, never shrinks */
 	ATOMIC(struct m *) allm; /* pushed by CAS, never shrinks */

@@ -120,7 +120,7 @@ static void unpin_missed(struct g *gp)
 		st_rel(&gp->status, GRUNNING);
 		compiler_barrier();
 	} while (ld_rlx(&mp->preemptmissed));
-	if (xchg_acq(&gp->sigdue, false) && sigdue(NULL))
+	if (takes_notice(gp) && sigdue(NULL))
 		divert();
 }
 

@@ -102,8 +102,8 @@ static void comeback(void *arg)
 	/* Noticed or not: what was sent to it may have stayed with the M that it was carried from,
 	 * for the kernel delivers signal 32 before those of higher numbers. What is sent again here
 	 * stays pending, with all signals blocked, until the frame's mask lets it in. */
-	(void)xchg_acq(&gp->sigdue, false);
-	if (sigdue((const void *)save->uc))
+	st_rlx(&gp->sigdue, true);
+	if (takes_notice(gp) && sigdue((const void *)save->uc))
 		arch_sigdivert((void *)save->uc, divert);
 	arch_sigrebind((void *)save->uc, mp->sigstack, SIG_STACK);
 	/* All signals are blocked (switch_to) until the frame is gone. */
@@ -168,7 +168,7 @@ static bool wanted_over(struct m *mp, struct g *gp, const void *uc)
 /* gnotify_now. In an announced call the G is alone with its status, and divert ends the call. */
 static void notice(struct g *gp, void *uc)
 {
-	if (xchg_acq(&gp->sigdue, false) && sigdue(uc))
+	if (takes_notice(gp) && sigdue(uc))
 		arch_sigdivert(uc, divert);
 }
 
@@ -250,7 +250,7 @@ enum sigplace core_sigplace(void)
 	switch (ld_acq(&gp->status) & ~(uint32_t)GCLAIM) {
 	case GRUNNING:
 	case GOFFP:
-		return SIGPLACE_PROGRAM;
+		return ld_rlx(&gp->held) ? SIGPLACE_CORE : SIGPLACE_PROGRAM;
 	case GSYSCALL:
 	case GSYSCALLNOP:
 		return SIGPLACE_CALL;

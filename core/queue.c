@@ -68,7 +68,7 @@ struct g *wake_one(ATOMIC(uint32_t) *addr)
 	return list.head;
 }
 
-int queue_wait(ATOMIC(uint32_t) *count, const struct deadline *deadline,
+int queue_wait(ATOMIC(uint32_t) *count, const struct deadline *deadline, bool first,
 	       ATOMIC(uint32_t) *(*release)(void *), bool (*among)(void *, enum queue_among),
 	       void *arg, ATOMIC(uint32_t) *then, bool *chained)
 {
@@ -89,6 +89,9 @@ int queue_wait(ATOMIC(uint32_t) *count, const struct deadline *deadline,
 	add_sc(&b->nwait, 1);
 	lock(&b->lock);
 	if (gp) {
+		/* What guards the queue is let go of below, and it is parked before it may run
+		 * handlers again. */
+		st_rlx(&gp->held, false);
 		w.gp = gp;
 		w.prio = gp->prio;
 		w.seq = wait_begin(gp);
@@ -98,7 +101,7 @@ int queue_wait(ATOMIC(uint32_t) *count, const struct deadline *deadline,
 	} else {
 		w.word = &ownword;
 	}
-	waitq_add(b, &w, false);
+	waitq_add(b, &w, first);
 	unlock(&b->lock);
 	/* From here on the wait may be claimed: a G that does it waits until we are parked
 	 * (await_parked), which we will be without blocking before. */

@@ -101,7 +101,7 @@ SAN_RACY static void detail_p(struct text *t, struct p *pp)
 	field(t, " syscalltick=", mp ? ld_rlx(&mp->syscalltick) : 0);
 	field(t, " m=", idof(mp));
 	field(t, " runqsize=", ld_rlx(&pp->runqtail) - ld_rlx(&pp->runqhead));
-	field(t, " gfreecnt=", ld_rlx(&pp->ngfree));
+	field(t, " gfreecnt=", ld_rlx(&pp->gfree) ? pp->ngfree : 0);
 	field(t, " timerslen=", ld_rlx(&pp->timers.n));
 	text_put(t, "\n");
 }

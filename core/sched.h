@@ -37,6 +37,12 @@ void outof(struct g *self);
 
 /* sigdue, divert, pursues: core_config's. */
 bool sigdue(const void *uc);
+
+/* takes_notice: is sigdue to be called now? The flag is taken down. */
+static inline bool takes_notice(struct g *gp)
+{
+	return !ld_rlx(&gp->held) && xchg_acq(&gp->sigdue, false);
+}
 void divert(void);
 bool pursues(const struct g *gp, uintptr_t pc);
 
@@ -280,11 +286,21 @@ void gfput(struct m *mp, struct g *gp);
  * without memory. */
 struct g *gown(size_t stacksize);
 
-/* gfpurge: all dead Gs of pp to the common list. */
-void gfpurge(struct p *pp);
-
 /* m_of: the M that runs gp now; NULL: none does. */
 struct m *m_of(const struct g *gp);
+
+/* ---- gfree.c: dead Gs that serve again ----
+ *
+ * gfree_put: a G is free; on pp's list, whose owner the caller is, or (NULL) in the pool.
+ * gfree_get: one with a stack of about that size, or NULL.
+ * gfree_purge: all of pp's to the pool.
+ * gfree_age: sysmon's, at each of its rounds; gfree_next: in what time it is to come by for that;
+ * 0: it need not. */
+void gfree_put(struct p *pp, struct g *gp);
+struct g *gfree_get(struct p *pp, size_t size);
+void gfree_purge(struct p *pp);
+void gfree_age(uint64_t now);
+uint64_t gfree_next(void);
 
 /* ---- timers.c ---- */
 int timers_init(struct timers *ts, int32_t pid);

@@ -30,6 +30,31 @@ void gnotify_self(void)
 	st_rlx(&ld_rlx(&gp->m)->preemptmissed, true);
 }
 
+void ghold(void)
+{
+	struct g *gp = getg();
+
+	if (gp)
+		st_rlx(&gp->held, true);
+	compiler_barrier();
+}
+
+void gunhold(void)
+{
+	struct g *gp = getg();
+
+	compiler_barrier();
+	if (!gp)
+		return;
+	st_rlx(&gp->held, false);
+	compiler_barrier();
+	/* Of what comes from here on the signal finds it open. */
+	if (unlikely(ld_rlx(&gp->sigdue))) {
+		st_rlx(&pin(gp)->preemptmissed, true);
+		unpin(gp);
+	}
+}
+
 void gpursue(struct g *gp)
 {
 	if (xchg_sc(&gp->pursued, true))

@@ -305,12 +305,14 @@ void stackfree(const struct stack *st)
 	stack_unlock(self);
 }
 
-void stackscavenge(const struct stack *st)
+void stackscavenge(const struct stack *st, uintptr_t base)
 {
-	uintptr_t top = pages(st->hi) * PAGE;
+	uintptr_t hot = pages(st->hi) * PAGE - HOT;
 
-	if (top - st->lo > HOT)
-		os_discard((void *)st->lo, top - HOT - st->lo);
+	if (base != 0 && hot > base / PAGE * PAGE - PAGE)
+		hot = base / PAGE * PAGE - PAGE;
+	if (st->lo != 0 && hot > st->lo)
+		os_discard((void *)st->lo, hot - st->lo);
 }
 
 size_t stackmapped(void)

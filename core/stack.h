@@ -26,8 +26,9 @@ void stackexecutable(void);
 /* stackfree: takes it back for reuse. It may be handed out again at once. */
 void stackfree(const struct stack *st);
 
-/* stackscavenge: gives back every page of an unused stack but the hot ones at its top. */
-void stackscavenge(const struct stack *st);
+/* stackscavenge: gives back every page of an unused stack but the hot ones: at its top or, if that
+ * is not 0, around `base`, where its next use begins, and above. */
+void stackscavenge(const struct stack *st, uintptr_t base);
 
 /* stackmapped: bytes reserved for stacks so far; for reports and tests. */
 size_t stackmapped(void);

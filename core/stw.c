@@ -131,7 +131,7 @@ static int movetimers(struct m *mp, int n)
 static void destroyp_locked(struct p *pp)
 {
 	runqdrain_locked(pp);
-	gfpurge(pp);
+	gfree_purge(pp);
 	st_rlx(&pp->status, PDEAD);
 }
 
@@ -225,7 +225,7 @@ static int resize(int n)
 	if (r == 0) {
 		stoptheworld(mp);
 		for (int i = 0; gather && i < n; i++)
-			gfpurge(sched.allp[i]);
+			gfree_purge(sched.allp[i]);
 		r = movetimers(mp, n);
 		lock(&sched.lock);
 		withwork = procresize_locked(mp, r == 0 ? n : ld_rlx(&sched.gomaxprocs));

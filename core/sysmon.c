@@ -247,7 +247,9 @@ static void start_if_forgotten(void)
 /* How often it is to come by though all is idle; 0: it need not. */
 static uint64_t comes_by(void)
 {
-	return choose_turned() ? ASLEEP_SOON_NS : asleep_every();
+	uint64_t every = choose_turned() ? ASLEEP_SOON_NS : asleep_every(), next = gfree_next();
+
+	return every == 0 || (next != 0 && next < every) ? next : every;
 }
 
 /* Sleeps until there may be something to do. True if it was the deep sleep. */
@@ -273,6 +275,7 @@ static bool sleep_until_due(uint64_t delay, uint64_t idlesince, bool offp, uint3
 			sleep = false;
 		}
 		if (sleep) {
+			uint64_t every = comes_by();
 			st_sc(&sched.sysmonwake, 0);
 			/* The M that polls sees to timers; there may be none for want of
 			 * threads. */
@@ -282,8 +285,8 @@ static bool sleep_until_due(uint64_t delay, uint64_t idlesince, bool offp, uint3
 			if (offp && (next == 0 || next > now + OFFP_NS))
 				next = now + OFFP_NS;
 			/* Nor of a kernel thread that is none of ours and has ended. */
-			if (comes_by() && (next == 0 || next > now + comes_by()))
-				next = now + comes_by();
+			if (every != 0 && (next == 0 || next > now + every))
+				next = now + every;
 			sigopen_deep();
 			if (next == 0)
 				notesleep(&sched.sysmonnote);
@@ -372,6 +375,7 @@ void sysmon(void)
 		start_if_forgotten();
 		report_tick(now);
 		asleep_round(now);
+		gfree_age(now);
 		view_round(now);
 	}
 }

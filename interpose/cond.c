@@ -135,8 +135,8 @@ static int private_wait(pthread_cond_t *c, pthread_mutex_t *m, const struct dead
 	if (likely(!deadline || deadline->at != 0))
 		cancel_begin();
 	/* Whoever holds it still is not to wait for it. */
-	r = queue_wait(COUNT(c), deadline, letgo, among, &l, mutex_nested(m) ? NULL : mutex_word(m),
-		       &chained);
+	r = queue_wait(COUNT(c), deadline, false, letgo, among, &l,
+		       mutex_nested(m) ? NULL : mutex_word(m), &chained);
 	if (t)
 		st_rlx(&t->interruptible, 0);
 	back = mutex_getback(m, l.depth, chained);

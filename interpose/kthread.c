@@ -256,3 +256,13 @@ EXPORT int pthread_getattr_np(pthread_t thread, pthread_attr_t *attr)
 		pthread_attr_setaffinity_np(attr, sizeof(set), &set);
 	return 0;
 }
+
+/* It goes by the policy, which the kernel threads of all that are not wired share. */
+EXPORT int sched_rr_get_interval(pid_t tid, struct timespec *turn)
+{
+	struct thread *t = tid > 0 ? thread_by_tid(tid) : NULL;
+
+	if (t)
+		tid = t->wired ? gtid(t->gp) : 0;
+	return real_table.sched_rr_get_interval(tid, turn);
+}

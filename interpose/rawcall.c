@@ -135,6 +135,13 @@ static bool thread_call(struct thread *t, long nr, long *a, long *r)
 		state_settle();
 		thread_spoil(t, WIRED_STATE);
 		return false;
+	case SYS_perf_event_open:
+		/* It counts what a kernel thread does. */
+		if ((pid_t)a[1] == t->tid)
+			a[1] = 0;
+		if ((pid_t)a[1] == 0)
+			thread_spoil(t, WIRED_STATE);
+		return false;
 	case SYS_io_uring_setup:
 		*r = ring_setup(t, a);
 		return true;
@@ -347,6 +354,9 @@ static bool policy_of_any(long nr, const long *a, long *r)
 		return true;
 	case SYS_sched_getparam:
 		*r = sched_getparam((pid_t)a[0], (struct sched_param *)a[1]);
+		return true;
+	case SYS_sched_rr_get_interval:
+		*r = sched_rr_get_interval((pid_t)a[0], (struct timespec *)a[1]);
 		return true;
 	default:
 		return false;

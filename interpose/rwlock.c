@@ -1,4 +1,4 @@
-/* Read-write locks, private to the process. Process-shared ones are glibc's own.
+/* Read-write locks, private to the process. Process-shared ones are glibc's own (rwshared.c).
  *
  * The state word: readers that hold it, WRITER, and QUEUED while anybody waits, which sends
  * whoever unlocks last to dispatch(). Everything about waiters happens under the guard.
@@ -13,8 +13,8 @@
 #include "futex.h"
 #include "guard.h"
 #include "os.h"
+#include "rwshared.h"
 #include "thread.h"
-#include "wire.h"
 
 #define WRITER (1u << 31)
 #define QUEUED (1u << 30)
@@ -25,8 +25,8 @@
 #define WAITING(l) ((ATOMIC(uint32_t) *)&(l)->__data.__wrphase_futex)
 #define GUARD(l) ((ATOMIC(uint32_t) *)&(l)->__data.__writers_futex)
 #define OWNER(l) ((ATOMIC(int32_t) *)&(l)->__data.__cur_writer)
-/* A writer was woken and has not come yet; one has waited for long: both are mark() or mean
- * nothing, as what a fork's parent left there. */
+/* A writer was woken and has not come yet; one has waited for long, by_writer() if it writes: both
+ * are mark() or mean nothing, as what a fork's parent left there. */
 #define CALLED(l) ((ATOMIC(uint32_t) *)&(l)->__data.__pad3)
 #define STARVES(l) ((ATOMIC(uint32_t) *)&(l)->__data.__pad4)
 /* So many readers hold it and do not know yet. */
@@ -91,9 +91,38 @@ static bool try_write(pthread_rwlock_t *l, uint32_t allowed)
 	}
 }
 
+/* The other bit below the number of forks. */
+static uint32_t by_writer(void)
+{
+	return mark() | 2;
+}
+
 static bool hands_over(pthread_rwlock_t *l)
 {
-	return ld_rlx(STARVES(l)) == mark();
+	return ld_rlx(STARVES(l)) == mark() || ld_rlx(STARVES(l)) == by_writer();
+}
+
+/* Locks: the guard. */
+static void starves(pthread_rwlock_t *l, bool write)
+{
+	if (write)
+		st_rlx(STARVES(l), by_writer());
+	else if (!hands_over(l))
+		st_rlx(STARVES(l), mark());
+}
+
+/* While it holds the guard no handler runs on a thread: that may last, or wait for one that wants
+ * to lock, or unlock, here. */
+static void enter(pthread_rwlock_t *l)
+{
+	ghold();
+	guard_lock(GUARD(l));
+}
+
+static void leave(pthread_rwlock_t *l)
+{
+	guard_unlock(GUARD(l));
+	gunhold();
 }
 
 /* Locks: the guard. Whoever is woken: is it his? He holds it, or has to try. */
@@ -136,8 +165,9 @@ static uint32_t hand_over(pthread_rwlock_t *l, uint32_t n)
 	bool write = n == 0;
 	uint32_t woken = (uint32_t)queue_wake(write ? WRITERS(l) : WAITING(l), write ? 1 : (int)n);
 
+	/* Readers that a starving writer went before are next. */
 	if (woken != 0)
-		st_rlx(STARVES(l), 0);
+		st_rlx(STARVES(l), write && ld_rlx(WAITING(l)) != 0 ? mark() : 0);
 	if (!write) {
 		st_rlx(GRANTS(l), ld_rlx(GRANTS(l)) + woken);
 		add_sc(STATE(l), woken - n);
@@ -156,12 +186,16 @@ static void dispatch(pthread_rwlock_t *l)
 {
 	for (;;) {
 		uint32_t s = ld_rlx(STATE(l)), n = ld_rlx(WAITING(l)), w = ld_rlx(WRITERS(l));
-		bool write = w != 0 && (n == 0 || writers_first(l)), hands = hands_over(l);
+		bool hands = hands_over(l), write;
 		uint32_t woken;
+
+		write = w != 0 && (n == 0 || writers_first(l) || ld_rlx(STARVES(l)) == by_writer());
 
 		if (writer_comes(l))
 			return;
 		if (n == 0 && w == 0) {
+			/* Who starved gave up. */
+			st_rlx(STARVES(l), 0);
 			if (cas_rlx(STATE(l), s, s & ~QUEUED))
 				return;
 			continue;
@@ -197,16 +231,16 @@ static int wait_turn(pthread_rwlock_t *l, bool write, const struct deadline *dea
 	ATOMIC(uint32_t) *queue = write ? WRITERS(l) : WAITING(l);
 	uint64_t since = nanotime();
 
-	for (bool starving = false;;) {
+	for (bool starving = false, woken = false;;) {
 		uint32_t s;
 		bool had;
 		int r;
 
-		guard_lock(GUARD(l));
+		enter(l);
 		for (;;) {
 			s = ld_rlx(STATE(l));
 			if (write ? try_write(l, QUEUED) : try_read(l)) {
-				guard_unlock(GUARD(l));
+				leave(l);
 				return 0;
 			}
 			if ((s & QUEUED) || cas_rlx(STATE(l), s, s | QUEUED))
@@ -216,25 +250,29 @@ static int wait_turn(pthread_rwlock_t *l, bool write, const struct deadline *dea
 		 * who are to be seen to did not come along in a fork. */
 		if ((s & (WRITER | READERS)) == 0 && !writer_comes(l)) {
 			dispatch(l);
-			guard_unlock(GUARD(l));
+			leave(l);
 			/* To one that is leaving, and counts until he has. */
 			sched_yield();
 			continue;
 		}
 		if (starving)
-			st_rlx(STARVES(l), mark());
-		r = queue_wait(queue, deadline, guard_letgo, NULL, (void *)GUARD(l), NULL, NULL);
-		guard_lock(GUARD(l));
+			starves(l, write);
+		r = queue_wait(queue, deadline, woken, guard_letgo, NULL, (void *)GUARD(l), NULL,
+			       NULL);
+		enter(l);
 		had = r == 0 && granted(l, write);
 		if (r != 0)
 			dispatch(l);
-		guard_unlock(GUARD(l));
+		leave(l);
 		if (had || (r == 0 && spin(l, write)))
 			return 0;
 		if (r == -ETIMEDOUT)
 			return ETIMEDOUT;
+		/* He keeps his place: behind others the next turn that is handed over would be one
+		 * of theirs, and he be called again. */
+		woken = woken || r == 0;
 		/* Where the order is a seed's, time has no say in it. */
-		starving = heddle_mode != POINTS && nanotime() - since > STARVED_NS;
+		starving = heddle_mode != POINTS && woken && nanotime() - since > STARVED_NS;
 	}
 }
 
@@ -257,40 +295,6 @@ static int lock_it(pthread_rwlock_t *l, bool write, enum when when, clockid_t cl
 	return spin(l, write) ? 0 : wait_turn(l, write, when == UNTIL ? &d : NULL);
 }
 
-/* Other processes compare the tid of the writer with their own threads': ours are not
- * unique beyond the process, the kernel's are. */
-static void own_writer(void)
-{
-	struct thread *t = thread_self();
-
-	if (t)
-		thread_own_tid(t);
-}
-
-static int shared(pthread_rwlock_t *l, bool write, clockid_t clock, const struct timespec *until)
-{
-	bool g = thread_self() != NULL;
-	int r;
-
-	if (write)
-		own_writer();
-	r = write ? real_table.pthread_rwlock_trywrlock(l) : real_table.pthread_rwlock_tryrdlock(l);
-
-	if (r != EBUSY && r != EAGAIN)
-		return r;
-	if (g)
-		wait_enter();
-	if (until)
-		r = write ? real_table.pthread_rwlock_clockwrlock(l, clock, until)
-			  : real_table.pthread_rwlock_clockrdlock(l, clock, until);
-	else
-		r = write ? real_table.pthread_rwlock_wrlock(l)
-			  : real_table.pthread_rwlock_rdlock(l);
-	if (g)
-		exitsyscall();
-	return r;
-}
-
 /* The short roads are for a private lock that nobody waits for, as those of a mutex (mutex.c). */
 #define LAST_RESORT static __attribute__((noinline))
 
@@ -303,7 +307,7 @@ LAST_RESORT int rdlock_other(pthread_rwlock_t *l)
 {
 	if (!served())
 		return real_table.pthread_rwlock_rdlock(l);
-	return is_shared(l) ? shared(l, false, 0, NULL) : lock_it(l, false, EVER, 0, NULL);
+	return is_shared(l) ? rwshared_lock(l, false, 0, NULL) : lock_it(l, false, EVER, 0, NULL);
 }
 
 EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t *l)
@@ -323,7 +327,7 @@ LAST_RESORT int wrlock_other(pthread_rwlock_t *l)
 {
 	if (!served())
 		return real_table.pthread_rwlock_wrlock(l);
-	return is_shared(l) ? shared(l, true, 0, NULL) : lock_it(l, true, EVER, 0, NULL);
+	return is_shared(l) ? rwshared_lock(l, true, 0, NULL) : lock_it(l, true, EVER, 0, NULL);
 }
 
 EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t *l)
@@ -351,10 +355,8 @@ EXPORT int pthread_rwlock_trywrlock(pthread_rwlock_t *l)
 {
 	if (!served())
 		return real_table.pthread_rwlock_trywrlock(l);
-	if (is_shared(l)) {
-		own_writer();
-		return real_table.pthread_rwlock_trywrlock(l);
-	}
+	if (is_shared(l))
+		return rwshared_trywrlock(l);
 	return lock_it(l, true, NOW, 0, NULL);
 }
 
@@ -365,7 +367,7 @@ EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t *l, clockid_t clock,
 		return real_table.pthread_rwlock_clockrdlock(l, clock, until);
 	if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC)
 		return EINVAL;
-	return is_shared(l) ? shared(l, false, clock, until)
+	return is_shared(l) ? rwshared_lock(l, false, clock, until)
 			    : lock_it(l, false, UNTIL, clock, until);
 }
 
@@ -376,7 +378,8 @@ EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t *l, clockid_t clock,
 		return real_table.pthread_rwlock_clockwrlock(l, clock, until);
 	if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC)
 		return EINVAL;
-	return is_shared(l) ? shared(l, true, clock, until) : lock_it(l, true, UNTIL, clock, until);
+	return is_shared(l) ? rwshared_lock(l, true, clock, until)
+			    : lock_it(l, true, UNTIL, clock, until);
 }
 
 EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t *l, const struct timespec *until)
@@ -400,7 +403,7 @@ static inline bool may_leave(uint32_t s)
 }
 
 /* Release: pairs with the acquire of whoever locks next. */
-static inline bool leave(pthread_rwlock_t *l, uint32_t s)
+static inline bool let_go(pthread_rwlock_t *l, uint32_t s)
 {
 	return likely(cas_rel(STATE(l), s, s & WRITER ? s & ~WRITER : s - 1));
 }
@@ -416,23 +419,23 @@ LAST_RESORT int unlock_other(pthread_rwlock_t *l)
 	for (;;) {
 		s = ld_rlx(STATE(l));
 		if (may_leave(s)) {
-			if (leave(l, s))
+			if (let_go(l, s))
 				break;
 			continue;
 		}
 		/* Who waits needs the guard, too, and so it keeps the object alive until dispatch()
 		 * is through with it. */
-		guard_lock(GUARD(l));
+		enter(l);
 		s = ld_rlx(STATE(l));
 		if (s & QUEUED) {
-			while (!leave(l, s))
+			while (!let_go(l, s))
 				s = ld_rlx(STATE(l));
 			dispatch(l);
-			guard_unlock(GUARD(l));
+			leave(l);
 			break;
 		}
 		/* They gave up; the next need not take the guard, and may be the last. */
-		guard_unlock(GUARD(l));
+		leave(l);
 	}
 	released();
 	return 0;
@@ -449,7 +452,7 @@ EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *l)
 		return unlock_other(l);
 	if (s & WRITER)
 		st_rlx(OWNER(l), 0);
-	return leave(l, s) ? 0 : unlock_other(l);
+	return let_go(l, s) ? 0 : unlock_other(l);
 }
 
 EXPORT int pthread_rwlock_init(pthread_rwlock_t *l, const pthread_rwlockattr_t *attr)

@@ -1,5 +1,5 @@
-/* Creating and ending threads; joining is in join.c. Owns the records of threads and the count of
- * those alive. Refuses to know how a thread is harvested (shim/harvest.c) or scheduled. */
+/* Creating and ending threads; joining is in join.c. Owns the count of those alive; their
+ * records are slab.c's. Refuses to know how a thread is harvested (shim/harvest.c) or scheduled. */
 #include "thread.h"
 
 #include <errno.h>
@@ -23,7 +23,6 @@
 #include "wire.h"
 
 enum {
-	SLAB = 256 * 1024,
 	PAGE = 4096,
 	/* Beside what the program asked for: the parked frame and what runs below it. */
 	STACK_EXTRA = 4096,
@@ -38,34 +37,6 @@ static struct thread *first = &mainthread; /* in a child, the one that forked */
 
 /* Detached threads on stacks of the program's: their last step is someone else's. */
 static ATOMIC(struct thread *) toreap;
-
-/* ---- records ---- */
-
-static struct {
-	ATOMIC(uint32_t) busy;
-	char *at, *end; /* by whoever made it busy */
-} slab;
-
-static struct thread *record_new(void)
-{
-	struct thread *t = NULL;
-
-	while (xchg_acq(&slab.busy, 1) != 0)
-		arch_relax();
-	if (!slab.at || slab.end - slab.at < (ptrdiff_t)sizeof(*t)) {
-		char *at = os_reserve(SLAB);
-		if (!os_failed(at)) {
-			slab.at = at;
-			slab.end = at + SLAB;
-		}
-	}
-	if (slab.at && slab.end - slab.at >= (ptrdiff_t)sizeof(*t)) {
-		t = (struct thread *)slab.at;
-		slab.at += sizeof(*t);
-	}
-	st_rel(&slab.busy, 0);
-	return t;
-}
 
 struct thread *thread_first(void)
 {
@@ -118,9 +89,7 @@ void thread_forked(void)
 	st_rlx(&first->feeders, 0);
 	st_rlx(&nalive, 1);
 	st_rlx(&toreap, NULL);
-	/* Somebody may have been about to take one. */
-	if (xchg_acq(&slab.busy, 0) != 0)
-		slab.at = NULL;
+	slab_forked();
 	signals_forked();
 	fd_forked();
 	credentials_forked();
@@ -138,10 +107,12 @@ void thread_free(struct thread *t)
 		else
 			gosleep(CLOCK_MONOTONIC, nanotime() + NAP);
 	}
-	if (t->ownstack)
+	if (t->ownstack) {
 		harvest_reap(&t->harvest);
-	else
+		slab_give(t);
+	} else {
 		grecycle(t->gp);
+	}
 }
 
 static void reap_some(void)
@@ -267,6 +238,7 @@ static struct robust_list_head *keeps(void)
 static int thread_make(struct thread *t)
 {
 	t->harvest.keeps = thread_self() ? keeps : NULL;
+	t->glibcs_robust = NULL;
 	return harvest_make(&t->harvest, t->tid);
 }
 
@@ -302,7 +274,7 @@ static int thread_anew(struct thread *t)
 
 static int thread_harvest(const struct request *req, struct thread **out)
 {
-	struct thread *t = record_new();
+	struct thread *t = slab_take();
 	struct stack stack = { 0, 0 };
 	struct ghostspec spec;
 	int r;
@@ -315,22 +287,30 @@ static int thread_harvest(const struct request *req, struct thread **out)
 		t->harvest.lo = (uintptr_t)req->stack;
 		t->harvest.size = req->size;
 	} else {
-		if (stackalloc(&stack, req->size + STACK_EXTRA, req->guard) < 0)
+		if (stackalloc(&stack, req->size + STACK_EXTRA, req->guard) < 0) {
+			slab_give(t);
 			return EAGAIN;
+		}
 		t->harvest.lo = stack.lo;
 		t->harvest.size = stack.hi - stack.lo;
 	}
 	r = thread_make(t);
 	if (r == 0) {
 		spec = spec_of(t);
-		t->gp = ghost(&spec);
+		if (t->gp)
+			grehost(t->gp, &spec);
+		else
+			t->gp = ghost(&spec);
 		if (!t->gp) {
 			harvest_reap(&t->harvest);
 			r = EAGAIN;
 		}
 	}
-	if (r != 0 && !t->ownstack)
-		stackfree(&stack);
+	if (r != 0) {
+		if (!t->ownstack)
+			stackfree(&stack);
+		slab_give(t);
+	}
 	*out = t;
 	return r;
 }

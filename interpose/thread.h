@@ -174,6 +174,13 @@ void thread_main_started(void);
 /* thread_free: takes back a thread that has ended, from whoever joined or detached it. */
 void thread_free(struct thread *t);
 
+/* slab_take: NULL: no memory. Its gp may be there already, dead.
+ * slab_give: gives back one whose thread was not made, or is no more.
+ * slab_forked: in the child of a fork. */
+struct thread *slab_take(void);
+void slab_give(struct thread *t);
+void slab_forked(void);
+
 /* thread_forked: in the child of a fork: the caller is its first thread. */
 void thread_forked(void);
 

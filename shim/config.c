@@ -207,7 +207,7 @@ static bool parse_number(const char *s, uint64_t most, uint64_t *n)
 		return false;
 	for (; *s; s++) {
 		unsigned digit = (unsigned)(*s - '0');
-		if (digit > 9 || *n > (most - digit) / 10)
+		if (digit > 9 || digit > most || *n > (most - digit) / 10)
 			return false;
 		*n = *n * 10 + digit;
 	}

@@ -5,6 +5,7 @@
 #include "threads.h"
 
 #include <fcntl.h>
+#include <linux/perf_event.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -393,4 +394,65 @@ TEST(a_file_system_s_user_is_one_thread_s)
 	for (int i = 0; i < MANY; i++)
 		on_thread(acts_for, NULL);
 	EXPECT_EQ(setfsuid((uid_t)-1), 0);
+}
+
+/* ---- what the kernel counts ---- */
+
+static _Atomic bool counted;
+
+static void *burns(void *arg)
+{
+	while (!counted)
+		sched_yield();
+	return arg;
+}
+
+static long long own_cpu(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+/* The tid that it asks for: its own, as 0 or by number. */
+static void *counts_its_own(void *arg)
+{
+	enum { BURNT_NS = 50 * 1000 * 1000 };
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof(attr),
+		.config = PERF_COUNT_SW_TASK_CLOCK,
+		.exclude_kernel = 1,
+		.exclude_hv = 1,
+	};
+	long long began, used, n = 0;
+	int fd = (int)syscall(SYS_perf_event_open, &attr, arg ? gettid() : 0, -1, -1, 0);
+
+	if (fd < 0) {
+		EXPECT(errno != ESRCH);
+		test_say("  skipped: no counters here: %s", strerror(errno));
+		return NULL;
+	}
+	began = own_cpu();
+	do
+		used = own_cpu() - began;
+	while (used < BURNT_NS);
+	EXPECT_EQ(read(fd, &n, sizeof(n)), sizeof(n));
+	close(fd);
+	EXPECT(n > BURNT_NS * 8 / 10);
+	EXPECT(n < used * 12 / 10);
+	return NULL;
+}
+
+TEST(a_counter_of_the_kernel_s_counts_one_thread)
+{
+	pthread_t t[4], c[2];
+
+	start(t, 4, burns, NULL);
+	start(&c[0], 1, counts_its_own, NULL);
+	start(&c[1], 1, counts_its_own, &counted);
+	join(c, 2);
+	counted = true;
+	join(t, 4);
 }

@@ -633,3 +633,127 @@ TEST(a_late_wake_lets_nobody_in)
 	EXPECT_EQ(pthread_rwlock_unlock(&l), 0);
 	join(t, 2);
 }
+
+/* ---- whoever holds it for a moment, again and again ---- */
+
+enum { TURNS = 15, LONG_S = 20 };
+
+struct greedy {
+	pthread_rwlock_t *l;
+	bool writes;
+	_Atomic int turns;
+};
+
+static _Atomic bool sated;
+
+static void compute_us(long us)
+{
+	struct timespec until = in_us(CLOCK_MONOTONIC, us), now;
+
+	do
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	while (now.tv_sec < until.tv_sec ||
+	       (now.tv_sec == until.tv_sec && now.tv_nsec < until.tv_nsec));
+}
+
+static void *takes_turns(void *arg)
+{
+	struct greedy *g = arg;
+
+	while (!sated) {
+		EXPECT_EQ(g->writes ? pthread_rwlock_wrlock(g->l) : pthread_rwlock_rdlock(g->l), 0);
+		compute_us(100);
+		EXPECT_EQ(pthread_rwlock_unlock(g->l), 0);
+		g->turns++;
+	}
+	return NULL;
+}
+
+/* A turn comes once in a slice or two where there is one cpu; natively, too. */
+static void all_have_turns(int readers, int writers)
+{
+	pthread_rwlock_t l = PTHREAD_RWLOCK_INITIALIZER;
+	struct greedy g[4] = { 0 };
+	struct timespec until = in_us(CLOCK_MONOTONIC, LONG_S * 1000000L), now;
+	int n = readers + writers, fed = 0;
+	pthread_t t[4];
+
+	sated = false;
+	for (int i = 0; i < n; i++) {
+		g[i].l = &l;
+		g[i].writes = i >= readers;
+		start(&t[i], 1, takes_turns, &g[i]);
+	}
+	while (fed < n) {
+		usleep(10000);
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		EXPECT(now.tv_sec < until.tv_sec);
+		for (fed = 0; fed < n && g[fed].turns >= TURNS;)
+			fed++;
+	}
+	sated = true;
+	join(t, n);
+}
+
+TEST(a_writer_among_writers_has_its_turn)
+{
+	all_have_turns(0, 3);
+}
+
+TEST(readers_and_writers_have_their_turns)
+{
+	all_have_turns(1, 2);
+}
+
+/* ---- handlers ---- */
+
+static struct {
+	pthread_rwlock_t l;
+	_Atomic long tries;
+	_Atomic int handled;
+	_Atomic bool in_handler, over;
+} timed = { .l = PTHREAD_RWLOCK_INITIALIZER };
+
+static void *tries_in_vain(void *arg)
+{
+	while (!timed.over) {
+		struct timespec until = in_us(CLOCK_REALTIME, 0);
+		EXPECT_EQ(pthread_rwlock_timedwrlock(&timed.l, &until), ETIMEDOUT);
+		if (arg)
+			timed.tries++;
+	}
+	return NULL;
+}
+
+/* In whatever the thread was in the midst of. */
+static void waits_for_the_other(int sig)
+{
+	long before = timed.tries;
+
+	(void)sig;
+	while (timed.tries < before + 2)
+		usleep(100);
+	timed.handled++;
+	timed.in_handler = false;
+}
+
+TEST(who_runs_a_handler_is_in_nobody_s_way)
+{
+	enum { HANDLERS = 4000 };
+	struct sigaction action = { .sa_handler = waits_for_the_other, .sa_flags = SA_RESTART };
+	pthread_t t[2];
+
+	EXPECT_EQ(sigaction(SIGUSR1, &action, NULL), 0);
+	EXPECT_EQ(pthread_rwlock_rdlock(&timed.l), 0);
+	start(&t[0], 1, tries_in_vain, &timed);
+	start(&t[1], 1, tries_in_vain, NULL);
+	for (int i = 0; i < HANDLERS; i++) {
+		timed.in_handler = true;
+		EXPECT_EQ(pthread_kill(t[1], SIGUSR1), 0);
+		while (timed.in_handler)
+			usleep((unsigned)(1 + i % 30));
+	}
+	timed.over = true;
+	join(t, 2);
+	EXPECT_EQ(timed.handled, HANDLERS);
+}

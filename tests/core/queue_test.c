@@ -36,8 +36,8 @@ static void waits(void *arg)
 {
 	struct wait *w = arg;
 
-	w->result = queue_wait(&queue, w->deadline, note_release, NULL, w, w->move ? &word : NULL,
-			       &w->chained);
+	w->result = queue_wait(&queue, w->deadline, false, note_release, NULL, w,
+			       w->move ? &word : NULL, &w->chained);
 	st_sc(&order[add_sc(&turn, 1)], (uint32_t)w->id);
 	raise_by(&ended, 1);
 	group_done(&grp);
@@ -140,7 +140,7 @@ TEST(the_release_names_a_word_where_one_is_woken)
 		gosched();
 	until_waiting(gp);
 	d.at = now_ns() + 100 * MS;
-	EXPECT_EQ(queue_wait(&queue, &d, names_word, NULL, NULL, NULL, NULL), -ETIMEDOUT_);
+	EXPECT_EQ(queue_wait(&queue, &d, false, names_word, NULL, NULL, NULL, NULL), -ETIMEDOUT_);
 	EXPECT_EQ(ld_sc(&state), 2);
 }
 
@@ -254,7 +254,7 @@ static void wait_condition(const struct deadline *d)
 {
 	bool chained = false;
 
-	queue_wait(&condition, d, letgo, NULL, NULL, &lockword, &chained);
+	queue_wait(&condition, d, false, letgo, NULL, NULL, &lockword, &chained);
 	take_lock(chained ? 2 : 1);
 }
 

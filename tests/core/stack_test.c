@@ -237,7 +237,7 @@ TEST(the_guard_outlives_reuse_and_scavenging)
 	for (int i = 0; i < 3; i++) {
 		memset((void *)(st.hi - 256 * KIB), 1, 256 * KIB);
 		memset((void *)st.lo, 1, 256 * KIB);
-		stackscavenge(&st);
+		stackscavenge(&st, 0);
 		stackfree(&st);
 		EXPECT_EQ(write_signal(st.lo - 1), SIGSEGV);
 		EXPECT_EQ(stackalloc(&st, 8 * MIB, PAGE), 0);
@@ -254,7 +254,7 @@ TEST(a_scavenged_stack_reads_zero_but_for_its_hot_top)
 	EXPECT_EQ(stackalloc(&st, 8 * MIB, PAGE), 0);
 	EXPECT(st.hi % PAGE != 0);
 	memset((void *)st.lo, 7, st.hi - st.lo);
-	stackscavenge(&st);
+	stackscavenge(&st, 0);
 	stackfree(&st);
 
 	uintptr_t top = (st.hi + PAGE - 1) / PAGE * PAGE, hot = top - 8 * KIB;
@@ -275,7 +275,7 @@ TEST(a_stack_smaller_than_its_hot_top_is_not_scavenged)
 
 	EXPECT_EQ(stackalloc(&st, PAGE, PAGE), 0);
 	memset((void *)st.lo, 7, st.hi - st.lo);
-	stackscavenge(&st);
+	stackscavenge(&st, 0);
 	for (uintptr_t at = st.lo; at < st.hi; at++)
 		EXPECT_EQ(*(char *)at, 7);
 }
@@ -456,7 +456,7 @@ TEST_IN(60, where_guards_are_mappings_their_limit_is_no_memory_and_nothing_is_lo
 		EXPECT_EQ(stackalloc(&st[n], 64 * KIB, PAGE), -ENOMEM);
 	EXPECT_EQ(stackmapped(), mapped);
 
-	stackscavenge(&st[n / 2]);
+	stackscavenge(&st[n / 2], 0);
 	stackfree(&st[n / 2]);
 	EXPECT_EQ(stackalloc(&st[n / 2], 64 * KIB, PAGE), 0);
 
@@ -537,7 +537,7 @@ TEST(stacks_of_random_sizes_never_overlap)
 		if (l->st.hi) {
 			tag_check(l);
 			if (draw(8) == 0)
-				stackscavenge(&l->st);
+				stackscavenge(&l->st, 0);
 			stackfree(&l->st);
 			l->st.hi = 0;
 			continue;

@@ -60,7 +60,7 @@ __attribute__((noinline)) static int queue_by(const struct deadline *d,
 	int r;
 
 	model_frame();
-	r = queue_wait(count, d, release, among, &released, chain ? then : NULL, chain);
+	r = queue_wait(count, d, false, release, among, &released, chain ? then : NULL, chain);
 	model_frame_over();
 	if (getg())
 		EXPECT(ld_rlx(&getg()->timer.heap) == NULL);

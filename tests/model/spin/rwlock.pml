@@ -25,12 +25,15 @@
 #define QUEUED 32
 #define READERS 31
 #define NONE 9
+#define READER_S 1
+#define WRITER_S 2
 
 mtype = { AWAY, WAITS, WOKEN, LEAVING };
 
 byte st;
 byte guard = NONE;
-bool called, starves, granted;
+bool called, granted;
+byte starves;		/* READER_S or WRITER_S: one of those does */
 byte grants;
 mtype r[NT] = AWAY, w[NT] = AWAY;	/* as a reader, as a writer */
 byte nr, nw;		/* how many count as waiting */
@@ -41,7 +44,7 @@ bool unmapped;		/* ghost */
 #define COMES (FIRST && called)
 #define OPEN(s) (!((s) & WRITER) && (!((s) & QUEUED) || !FIRST || (nw == 0 && !COMES)))
 #define CAN(s) ((wr && !((s) & (WRITER | READERS))) || (!wr && OPEN(s)))
-#define FOR_WRITER (w0 != 0 && (n == 0 || FIRST))
+#define FOR_WRITER (w0 != 0 && (n == 0 || FIRST || starves == WRITER_S))
 
 inline hold() {
 	if
@@ -96,6 +99,7 @@ inline dispatch() {
 		if
 		:: COMES -> break
 		:: !COMES && n == 0 && w0 == 0 ->
+			starves = 0;
 			if
 			:: atomic { st == s -> st = s & ~QUEUED }; break
 			:: st != s
@@ -105,28 +109,28 @@ inline dispatch() {
 		:: else ->
 			k = 0;
 			if
-			:: starves && FOR_WRITER ->
+			:: starves != 0 && FOR_WRITER ->
 				if
 				:: atomic { st == s -> st = s | WRITER };
 					atomic {
 						wake_writer();
 						if
 #ifdef MUT_silent
-						:: k == 1 -> starves = false
+						:: k == 1 -> starves = (nr != 0 -> READER_S : 0)
 #else
-						:: k == 1 -> starves = false; granted = true
+						:: k == 1 -> starves = (nr != 0 -> READER_S : 0); granted = true
 #endif
 						:: else -> st = st & ~WRITER
 						fi
 					}
 				:: st != s -> k = 9
 				fi
-			:: starves && !FOR_WRITER ->
+			:: starves != 0 && !FOR_WRITER ->
 				if
 				:: atomic { st == s -> st = s + n };
 					atomic {
 						wake_readers();
-						starves = starves && k == 0;
+						starves = (k == 0 -> starves : 0);
 						grants = grants + k
 					};
 #ifdef MUT_overcounts
@@ -136,14 +140,14 @@ inline dispatch() {
 #endif
 				:: st != s -> k = 9
 				fi
-			:: !starves && FOR_WRITER ->
+			:: starves == 0 && FOR_WRITER ->
 				atomic {
 					if
 					:: called
 					:: !called -> wake_writer(); called = k == 1
 					fi
 				}
-			:: !starves && !FOR_WRITER -> atomic { wake_readers() }
+			:: starves == 0 && !FOR_WRITER -> atomic { wake_readers() }
 			fi;
 			if
 			:: k == 0 && n == nr && w0 == nw -> break
@@ -185,7 +189,7 @@ again:	atomic {
 
 try:	/* As long as it can hope; not at all with one P. */
 	if
-	:: atomic { CAN(st) && !(wr && starves) -> hold(); goto have }
+	:: atomic { CAN(st) && !(wr && starves != 0) -> hold(); goto have }
 	:: true
 	fi;
 
@@ -212,7 +216,8 @@ queue:	if
 	fi;
 	atomic {
 		if
-		:: starving -> starves = true
+		:: starving && wr -> starves = WRITER_S
+		:: starving && !wr -> starves = (starves == 0 -> READER_S : starves)
 		:: else
 		fi;
 		if

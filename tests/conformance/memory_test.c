@@ -1,0 +1,128 @@
+/* The memory of threads that ended, or were not made: it is given back. The same holds natively. */
+#include <sys/resource.h>
+
+#include "event.h"
+
+enum { MIB = 1 << 20 };
+
+static long resident(void)
+{
+	char line[128] = { 0 };
+	int fd = open("/proc/self/statm", O_RDONLY);
+	long pages = 0;
+
+	EXPECT(fd >= 0 && read(fd, line, sizeof(line) - 1) > 0);
+	close(fd);
+	EXPECT_EQ(sscanf(line, "%*d %ld", &pages), 1);
+	return pages * 4096;
+}
+
+/* Until no more than that is. It may take a while, for who ends a thread soon makes another; the
+ * test's time is its limit. */
+static void comes_down_to(long bytes)
+{
+	while (resident() > bytes)
+		usleep(10000);
+}
+
+enum { DEEP = 200, BIG = 96 * 1024 };
+
+static pthread_barrier_t all;
+static __thread unsigned char big[BIG] = { 1, 2, 3, [BIG / 2] = 4, [BIG - 1] = 5 };
+
+static bool is_fresh(void)
+{
+	long sum = 0;
+
+	for (int i = 0; i < BIG; i++)
+		sum += big[i];
+	return sum == 1 + 2 + 3 + 4 + 5 && big[BIG / 2] == 4 && big[BIG - 1] == 5;
+}
+
+static void *deep(void *arg)
+{
+	volatile char *at = __builtin_alloca(MIB);
+
+	EXPECT(is_fresh());
+	memset(big, 7, sizeof(big));
+	for (int i = 0; i < MIB; i += 4096)
+		at[i] = 1;
+	pthread_barrier_wait(&all);
+	return arg;
+}
+
+static void deep_threads(void)
+{
+	static pthread_t t[DEEP];
+
+	start_numbered(t, DEEP, deep);
+	for (long i = 0; i < DEEP; i++)
+		EXPECT_EQ(result_of(t[i]), i);
+}
+
+TEST(the_deep_pages_of_threads_that_ended_are_given_back_and_serve_again)
+{
+	long before;
+
+	pthread_barrier_init(&all, NULL, DEEP);
+	before = resident();
+	for (int round = 0; round < 3; round++) {
+		deep_threads();
+		/* Thread-local variables may stay. */
+		comes_down_to(before + (long)DEEP * 2 * BIG);
+	}
+}
+
+static void *same(void *arg)
+{
+	return arg;
+}
+
+/* Grows by what is counted once, and by what a leak would be 10,000 times. */
+static void costs_nothing(void (*try)(void))
+{
+	enum { ROUNDS = 10000 };
+	long before;
+
+	for (int i = 0; i < ROUNDS / 100; i++)
+		try();
+	before = resident();
+	for (int i = 0; i < ROUNDS; i++)
+		try();
+	comes_down_to(before + 2 * MIB);
+	EXPECT_EQ(on_thread(same, (void *)5), 5);
+}
+
+static void asks_for_too_much(void)
+{
+	pthread_attr_t attr;
+	pthread_t t;
+
+	pthread_attr_init(&attr);
+	EXPECT_EQ(pthread_attr_setstacksize(&attr, (size_t)1 << 46), 0);
+	EXPECT_EQ(pthread_create(&t, &attr, same, NULL), EAGAIN);
+	pthread_attr_destroy(&attr);
+}
+
+TEST(a_thread_that_cannot_be_made_costs_nothing)
+{
+	costs_nothing(asks_for_too_much);
+}
+
+static void has_its_own_stack(void)
+{
+	static char stack[256 * 1024] __attribute__((aligned(4096)));
+	pthread_attr_t attr;
+	pthread_t t;
+
+	pthread_attr_init(&attr);
+	EXPECT_EQ(pthread_attr_setstack(&attr, stack, sizeof(stack)), 0);
+	EXPECT_EQ(pthread_create(&t, &attr, same, stack), 0);
+	EXPECT_EQ(result_of(t), (long)(intptr_t)stack);
+	pthread_attr_destroy(&attr);
+}
+
+TEST(one_with_a_stack_of_the_program_s_costs_nothing)
+{
+	costs_nothing(has_its_own_stack);
+}
