@@ -17,6 +17,8 @@
 /* The kernel takes no address above as the program's. */
 #define USER_END ((uintptr_t)0x7ffffffff000)
 
+enum { FUTEX_LOCK_PI2_ = 13 }; /* of Linux 5.14 */
+
 /* Relative for FUTEX_WAIT, absolute for the others. */
 static int futex_deadline(struct deadline *d, int op, const struct timespec *t)
 {
@@ -141,11 +143,17 @@ static bool requeues(int cmd)
 	return cmd == FUTEX_REQUEUE || cmd == FUTEX_CMP_REQUEUE;
 }
 
+static bool inherits(int cmd)
+{
+	return cmd == FUTEX_LOCK_PI || cmd == FUTEX_LOCK_PI2_ || cmd == FUTEX_TRYLOCK_PI ||
+	       cmd == FUTEX_UNLOCK_PI;
+}
+
 /* Of those that are ours: has it no point in time by a clock of choice? */
 static bool clockless(int cmd)
 {
 	return cmd == FUTEX_WAIT || cmd == FUTEX_WAKE || cmd == FUTEX_WAKE_BITSET ||
-	       cmd == FUTEX_WAKE_OP || requeues(cmd);
+	       cmd == FUTEX_WAKE_OP || requeues(cmd) || (inherits(cmd) && cmd != FUTEX_LOCK_PI2_);
 }
 
 /* A handler ends it, if it has a deadline or that is without SA_RESTART, and nothing else does. */
@@ -175,8 +183,15 @@ long private_futex(long *a, bool *ours)
 	long r, more;
 
 	*ours = true;
-	if ((cmd == FUTEX_WAIT || cmd == FUTEX_WAIT_BITSET) && t &&
-	    (r = futex_deadline(&d, op, t)) < 0)
+	/* The kernel goes by the tids of kernel threads: with one thread it may. */
+	if (inherits(cmd) && !thread_self()) {
+		*ours = false;
+		return 0;
+	}
+	if ((cmd == FUTEX_WAIT || cmd == FUTEX_WAIT_BITSET || cmd == FUTEX_LOCK_PI ||
+	     cmd == FUTEX_LOCK_PI2_) &&
+	    t &&
+	    (r = futex_deadline(&d, cmd == FUTEX_LOCK_PI ? op | FUTEX_CLOCK_REALTIME : op, t)) < 0)
 		return r;
 	if ((op & FUTEX_CLOCK_REALTIME) && clockless(cmd))
 		return -ENOSYS;
@@ -206,6 +221,14 @@ long private_futex(long *a, bool *ours)
 			return -EFAULT;
 		return futex_requeue(word, count_of(n), other, count_of(n2),
 				     cmd == FUTEX_CMP_REQUEUE, (uint32_t)a[5]);
+	case FUTEX_LOCK_PI:
+	case FUTEX_LOCK_PI2_:
+	case FUTEX_TRYLOCK_PI:
+	case FUTEX_UNLOCK_PI:
+		if (user_writable((void *)word, sizeof(*word)) != 0)
+			return -EFAULT;
+		return pi_futex(thread_self(), word, cmd,
+				cmd != FUTEX_TRYLOCK_PI && cmd != FUTEX_UNLOCK_PI && t ? &d : NULL);
 	case FUTEX_WAKE_OP:
 		r = wake_op(other, (uint32_t)a[5], &both);
 		if (r != 0)

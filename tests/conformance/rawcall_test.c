@@ -408,6 +408,87 @@ static void *asks_as_of_the_kernel(void *arg)
 	return arg;
 }
 
+/* ---- with priority inheritance ---- */
+
+static struct {
+	uint32_t word;
+	int inside, sum;
+	bool short_road; /* as who uses them does: by the kernel only if it must */
+} pi;
+
+static void pi_lock(void)
+{
+	uint32_t none = 0;
+
+	if (!pi.short_road ||
+	    !__atomic_compare_exchange_n(&pi.word, &none, (uint32_t)gettid(), false,
+					 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		EXPECT_EQ(raw_futex(&pi.word, FUTEX_LOCK_PI, 0, 0, NULL, 0), 0);
+}
+
+static void pi_unlock(void)
+{
+	uint32_t mine = (uint32_t)gettid();
+
+	if (!pi.short_road || !__atomic_compare_exchange_n(&pi.word, &mine, 0, false,
+							   __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		EXPECT_EQ(raw_futex(&pi.word, FUTEX_UNLOCK_PI, 0, 0, NULL, 0), 0);
+}
+
+static void *locks_pi(void *arg)
+{
+	for (int i = 0; i < 300; i++) {
+		pi_lock();
+		EXPECT_EQ(pi.inside++, 0);
+		for (int j = 0; j < 3; j++)
+			sched_yield();
+		pi.sum++;
+		EXPECT_EQ(--pi.inside, 0);
+		pi_unlock();
+	}
+	return arg;
+}
+
+static void *finds_pi_locked(void *arg)
+{
+	struct timespec past = in_us(CLOCK_REALTIME, 1000);
+
+	EXPECT_EQ(raw_futex(&pi.word, FUTEX_TRYLOCK_PI, 0, 0, NULL, 0), -EAGAIN);
+	EXPECT_EQ(raw_futex(&pi.word, FUTEX_LOCK_PI, 0, (long)&past, NULL, 0), -ETIMEDOUT);
+	EXPECT_EQ(raw_futex(&pi.word, FUTEX_UNLOCK_PI, 0, 0, NULL, 0), -EPERM);
+	return arg;
+}
+
+static void *asks_of_pi(void *arg)
+{
+	uint32_t of_nobody = 0x3ffffff;
+
+	EXPECT_EQ(raw_futex(&pi.word, FUTEX_LOCK_PI, 0, 0, NULL, 0), 0);
+	EXPECT_EQ(pi.word, (uint32_t)gettid());
+	EXPECT_EQ(raw_futex(&pi.word, FUTEX_LOCK_PI, 0, 0, NULL, 0), -EDEADLK);
+	on_thread(finds_pi_locked, NULL);
+	EXPECT_EQ(raw_futex(&pi.word, FUTEX_UNLOCK_PI, 0, 0, NULL, 0), 0);
+	EXPECT_EQ(pi.word, 0);
+	EXPECT_EQ(raw_futex(&of_nobody, FUTEX_LOCK_PI, 0, 0, NULL, 0), -ESRCH);
+	return arg;
+}
+
+TEST(a_raw_futex_with_priority_inheritance_has_one_owner)
+{
+	enum { N = 8 };
+	pthread_t t[N];
+
+	on_thread(asks_of_pi, NULL);
+	for (int i = 0; i < 2; i++) {
+		pi.short_road = i == 1;
+		pi.sum = 0;
+		start(t, N, locks_pi, NULL);
+		join(t, N);
+		EXPECT_EQ(pi.sum, N * 300);
+		EXPECT_EQ(pi.word, 0);
+	}
+}
+
 TEST(a_raw_futex_answers_as_the_kernel_does)
 {
 	pthread_t t;
