@@ -1,0 +1,369 @@
+/* What a process is, begun and ended by any of its threads while others run: the handlers about a
+ * fork, the ways out and what they call, a daemon, adopted children, credentials, what a child is
+ * spawned with. The same holds natively. */
+#include "event.h"
+
+#include <grp.h>
+#include <spawn.h>
+#include <sys/prctl.h>
+
+static _Atomic bool over;
+
+static void *spins(void *arg)
+{
+	while (!over)
+		sched_yield();
+	return arg;
+}
+
+static void *naps(void *arg)
+{
+	while (!over)
+		usleep(5000);
+	return arg;
+}
+
+/* On a thread of its own, among four others, in a process of its own. Returns how that ends. */
+static int in_process(void *(*fn)(void *), void *arg)
+{
+	pid_t pid = fork();
+	pthread_t t[4];
+
+	if (pid != 0)
+		return status_of(pid);
+	over = false;
+	start(t, 2, spins, NULL);
+	start(&t[2], 2, naps, NULL);
+	on_thread(fn, arg);
+	over = true;
+	join(t, 4);
+	exit(77);
+}
+
+/* What happened, in order: each writes its letters to the pipe. */
+static int told[2];
+
+static void tell(const char *what)
+{
+	EXPECT_EQ(write(told[1], what, strlen(what)), strlen(what));
+}
+
+static void listen_in(void)
+{
+	EXPECT_EQ(pipe(told), 0);
+}
+
+/* All that was told; nobody who might tell more is left. */
+static bool was_told(const char *expected)
+{
+	char is[64] = { 0 };
+	ssize_t n;
+
+	close(told[1]);
+	n = read(told[0], is, sizeof(is) - 1);
+	close(told[0]);
+	if (n == (ssize_t)strlen(expected) && strcmp(is, expected) == 0)
+		return true;
+	test_say("  told: %s", is);
+	return false;
+}
+
+/* ---- fork ---- */
+
+#define HANDLERS(n)                                                                                \
+	static void prepare_##n(void)                                                              \
+	{                                                                                          \
+		tell("p" #n);                                                                      \
+	}                                                                                          \
+	static void parent_##n(void)                                                               \
+	{                                                                                          \
+		tell("q" #n);                                                                      \
+	}                                                                                          \
+	static void child_##n(void)                                                                \
+	{                                                                                          \
+		tell("c" #n);                                                                      \
+	}
+HANDLERS(1)
+HANDLERS(2)
+HANDLERS(3)
+
+/* The child goes first. */
+static void *forks(void *arg)
+{
+	pid_t pid = ((pid_t(*)(void))arg)();
+
+	if (pid == 0)
+		_exit(0);
+	EXPECT_EQ(status_of(pid), 0);
+	exit(0);
+}
+
+static void *forks_with_handlers(void *arg)
+{
+	pthread_atfork(prepare_1, parent_1, child_1);
+	pthread_atfork(prepare_2, parent_2, child_2);
+	pthread_atfork(prepare_3, parent_3, child_3);
+	return forks(arg);
+}
+
+TEST(before_a_fork_the_last_handler_goes_first_and_after_it_last)
+{
+	char both[64] = { 0 };
+
+	listen_in();
+	EXPECT_EQ(in_process(forks_with_handlers, (void *)fork), 0);
+	close(told[1]);
+	EXPECT_EQ(read(told[0], both, sizeof(both)), 18);
+	close(told[0]);
+	/* Parent and child tell at the same time. */
+	EXPECT(strncmp(both, "p3p2p1", 6) == 0);
+	EXPECT(strstr(both, "q1") < strstr(both, "q2") && strstr(both, "q2") < strstr(both, "q3"));
+	EXPECT(strstr(both, "c1") < strstr(both, "c2") && strstr(both, "c2") < strstr(both, "c3"));
+	EXPECT(strstr(both, "q1") && strstr(both, "c1"));
+
+	listen_in();
+	EXPECT_EQ(in_process(forks_with_handlers, (void *)_Fork), 0);
+	EXPECT(was_told(""));
+}
+
+static void *forks_often(void *arg)
+{
+	for (int i = 0; i < 200; i++) {
+		pid_t pid = fork();
+		if (pid == 0)
+			_exit(i % 100);
+		EXPECT_EQ(status_of(pid), i % 100 << 8);
+	}
+	FAILS(waitpid(-1, NULL, 0), ECHILD);
+	return arg;
+}
+
+TEST(many_forks_among_a_hundred_threads_are_reaped)
+{
+	pthread_t t[100];
+
+	start(t, 100, naps, NULL);
+	on_thread(forks_often, NULL);
+	over = true;
+	join(t, 100);
+}
+
+/* ---- the ways out ---- */
+
+static void at_exit(void)
+{
+	tell("a");
+}
+
+static void at_quick_exit_(void)
+{
+	tell("q");
+}
+
+static void on_exit_(int status, void *arg)
+{
+	(void)arg;
+	tell((char[]){ (char)('0' + status), 0 });
+}
+
+static void *leaves(void *arg)
+{
+	atexit(at_exit);
+	at_quick_exit(at_quick_exit_);
+	on_exit(on_exit_, NULL);
+	switch ((intptr_t)arg) {
+	case 1:
+		exit(5);
+	case 2:
+		quick_exit(6);
+	case 3:
+		_exit(7);
+	case 4:
+		syscall(SYS_exit_group, 8);
+		break;
+	default:
+		break;
+	}
+	abort();
+}
+
+TEST(each_way_out_of_a_thread_runs_what_it_is_to)
+{
+	static const struct {
+		int status;
+		const char *tells;
+	} ways[] = { { 5 << 8, "5a" }, { 6 << 8, "q" }, { 7 << 8, "" }, { 8 << 8, "" }, { 0, "" } };
+
+	for (intptr_t i = 0; i < 5; i++) {
+		int status;
+		listen_in();
+		status = in_process(leaves, (void *)(i + 1));
+		if (ways[i].status != 0)
+			EXPECT_EQ(status, ways[i].status);
+		else
+			EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+		EXPECT(was_told(ways[i].tells));
+	}
+}
+
+static void *becomes_a_daemon(void *arg)
+{
+	EXPECT_EQ(daemon(0, 1), 0);
+	EXPECT_EQ(getsid(0), getsid(getppid()) == getsid(0) ? -1 : getsid(0));
+	over = true;
+	EXPECT_EQ(on_thread(naps, (void *)7), 7);
+	tell("d");
+	exit(0);
+	return arg;
+}
+
+TEST(a_thread_becomes_a_daemon_that_makes_threads)
+{
+	char is = 0;
+
+	listen_in();
+	EXPECT_EQ(in_process(becomes_a_daemon, NULL), 0);
+	close(told[1]);
+	EXPECT_EQ(read(told[0], &is, 1), 1);
+	EXPECT_EQ(is, 'd');
+	/* It has ended. */
+	EXPECT_EQ(read(told[0], &is, 1), 0);
+}
+
+/* ---- children ---- */
+
+static void *adopts(void *arg)
+{
+	int status;
+	pid_t pid;
+
+	EXPECT_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+	pid = fork();
+	if (pid == 0) {
+		if (fork() == 0)
+			_exit(4);
+		_exit(3);
+	}
+	EXPECT_EQ(status_of(pid), 3 << 8);
+	EXPECT(wait(&status) > 0);
+	EXPECT_EQ(status, 4 << 8);
+	FAILS(wait(&status), ECHILD);
+	exit(0);
+	return arg;
+}
+
+TEST(the_child_of_a_child_is_adopted)
+{
+	EXPECT_EQ(in_process(adopts, NULL), 0);
+}
+
+/* By one that looks at its own: what it was begun with. */
+static int spawned_with(const posix_spawnattr_t *attr, const char *line)
+{
+	char *argv[] = { "grep", "-q", (char *)line, "/proc/self/status", NULL };
+	char *env[] = { "PATH=/usr/bin:/bin", NULL };
+	pid_t pid;
+
+	EXPECT_EQ(posix_spawnp(&pid, "grep", NULL, attr, argv, env), 0);
+	if (attr)
+		EXPECT_EQ(getpgid(pid), pid);
+	return status_of(pid);
+}
+
+static void *spawns(void *arg)
+{
+	posix_spawnattr_t attr;
+	sigset_t set;
+
+	/* The tenth, the second bit of the third digit. */
+	signal(SIGUSR1, SIG_IGN);
+	sigfillset(&set);
+	EXPECT_EQ(pthread_sigmask(SIG_SETMASK, &set, NULL), 0);
+	posix_spawnattr_init(&attr);
+	posix_spawnattr_setsigdefault(&attr, &set);
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR2);
+	posix_spawnattr_setsigmask(&attr, &set);
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+						POSIX_SPAWN_SETPGROUP);
+	EXPECT_EQ(spawned_with(&attr, "^SigBlk:.*0000000000000800$"), 0);
+	EXPECT_EQ(spawned_with(&attr, "^SigIgn:.*[014589cd]..$"), 0);
+	/* Without any: this thread's, and not another's. */
+	sigaddset(&set, SIGHUP);
+	EXPECT_EQ(pthread_sigmask(SIG_SETMASK, &set, NULL), 0);
+	EXPECT_EQ(spawned_with(NULL, "^SigBlk:.*0000000000000801$"), 0);
+	EXPECT_EQ(spawned_with(NULL, "^SigIgn:.*[2367abef]..$"), 0);
+	exit(0);
+	return arg;
+}
+
+TEST(a_child_is_spawned_with_what_is_asked_for_or_its_maker_has)
+{
+	EXPECT_EQ(in_process(spawns, NULL), 0);
+}
+
+/* ---- credentials ---- */
+
+enum { LINES = 400 };
+
+/* Those lines of that task's status. */
+static void credentials_of(const char *task, char lines[LINES])
+{
+	char path[300], text[4096];
+	FILE *f;
+
+	lines[0] = 0;
+	snprintf(path, sizeof(path), "/proc/self/task/%s/status", task);
+	f = fopen(path, "r");
+	if (!f)
+		return;
+	while (fgets(text, sizeof(text), f))
+		if (strncmp(text, "Uid:", 4) == 0 || strncmp(text, "Gid:", 4) == 0 ||
+		    strncmp(text, "Groups:", 7) == 0)
+			strncat(lines, text, LINES - strlen(lines) - 1);
+	fclose(f);
+}
+
+static void *changes_credentials(void *arg)
+{
+	gid_t groups[] = { 7, 8 };
+	char first[LINES] = "", lines[LINES];
+	struct dirent *entry;
+	DIR *tasks;
+	int n = 0;
+
+	EXPECT_EQ(setgroups(2, groups), 0);
+	EXPECT_EQ(setresgid(100, 101, 102), 0);
+	EXPECT_EQ(setegid(102), 0);
+	EXPECT_EQ(setregid(102, 100), 0);
+	EXPECT_EQ(setresuid(1000, 1001, 0), 0);
+	EXPECT_EQ(setreuid(1001, 1000), 0);
+	tasks = opendir("/proc/self/task");
+	EXPECT(tasks != NULL);
+	while ((entry = readdir(tasks))) {
+		if (entry->d_name[0] == '.')
+			continue;
+		credentials_of(entry->d_name, lines);
+		if (!lines[0])
+			continue;
+		if (n++ == 0)
+			strcpy(first, lines);
+		EXPECT(strcmp(first, lines) == 0);
+	}
+	closedir(tasks);
+	EXPECT(n > 1);
+	EXPECT(strstr(first, "Uid:\t1001\t1000\t1000\t") == first);
+	EXPECT(strstr(first, "Gid:\t102\t100\t100\t") != NULL);
+	EXPECT(strstr(first, "Groups:\t7 8 ") != NULL);
+	exit(0);
+	return arg;
+}
+
+TEST(credentials_are_those_of_every_kernel_thread)
+{
+	if (geteuid() != 0) {
+		test_say("  skipped: only root has any to change");
+		return;
+	}
+	EXPECT_EQ(in_process(changes_credentials, NULL), 0);
+}
