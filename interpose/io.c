@@ -53,13 +53,19 @@ bool io_listens(int fd)
 	return on;
 }
 
-/* A terminal that hands out bytes by their number or by time: only a blocking read counts them. */
-static bool counts(int fd)
+/* A terminal where the read must begin in the kernel: one that hands out bytes by their number or
+ * by time, which only a blocking read counts; or in whose background the process is, which that
+ * stops. */
+static bool begins_there(int fd)
 {
 	struct termios how; /* begins as the kernel's */
+	pid_t front;
 
-	return arch_syscall3(SYS_ioctl, fd, TCGETS, (long)&how) == 0 && !(how.c_lflag & ICANON) &&
-	       (how.c_cc[VMIN] != 1 || how.c_cc[VTIME] != 0);
+	if (arch_syscall3(SYS_ioctl, fd, TCGETS, (long)&how) != 0)
+		return false;
+	if (!(how.c_lflag & ICANON) && (how.c_cc[VMIN] != 1 || how.c_cc[VTIME] != 0))
+		return true;
+	return arch_syscall3(SYS_ioctl, fd, TIOCGPGRP, (long)&front) == 0 && front != getpgrp();
 }
 
 /* Does its poll ever say that there is room? Of fanotify, a signalfd and the like it never does,
@@ -127,7 +133,7 @@ static long ask(struct io *io)
 	io->asked = true;
 	if (io->accepts && !io_listens(io->fd))
 		return 1;
-	if (io->road == ROAD_READY && io->dir == POLL_READ && counts(io->fd))
+	if (io->road == ROAD_READY && io->dir == POLL_READ && begins_there(io->fd))
 		return 1;
 	if (io->road == ROAD_READY && io->dir == POLL_WRITE && !tells_room(io->fd)) {
 		fd_learn(io->fd, io->dir, ROAD_CALL);
