@@ -191,6 +191,10 @@ void gnotify_self(void);
 void ghold(void);
 void gunhold(void);
 
+/* gfaulted: the caller is a handler, of what went wrong in the program's hands. It holds off
+ * nobody. */
+void gfaulted(void);
+
 /* gpursue: from here on, whenever gp is found asleep in the kernel, sysmon asks
  * core_config.pursues, and does gnotify_now if it says so; until gpursued. Any context but a
  * handler. */

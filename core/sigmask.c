@@ -39,6 +39,14 @@ void ghold(void)
 	compiler_barrier();
 }
 
+void gfaulted(void)
+{
+	struct g *gp = getg();
+
+	if (gp)
+		st_rlx(&gp->held, false);
+}
+
 void gunhold(void)
 {
 	struct g *gp = getg();

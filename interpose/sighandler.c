@@ -176,13 +176,23 @@ static bool refused(int sig, const siginfo_t *info)
 	return sig == SIGSYS && info->si_code == BY_FILTER;
 }
 
+static uint64_t faults(void)
+{
+	return signal_bit(SIGSEGV) | signal_bit(SIGBUS) | signal_bit(SIGILL) | signal_bit(SIGFPE) |
+	       signal_bit(SIGTRAP) | signal_bit(SIGSYS);
+}
+
+/* By what the thread did itself, and would do again. */
+static bool is_fault(int sig, const siginfo_t *info)
+{
+	return (faults() & signal_bit(sig)) && info->si_code > 0;
+}
+
 /* Was it sent to the process, and not to the kernel thread that it found? The clocks of cpu time
  * and timers are for who runs; SIGPIPE and SIGXFSZ come as if by this process's own kill. */
 static bool for_process(int sig, const siginfo_t *info)
 {
-	const uint64_t of_thread = signal_bit(SIGSEGV) | signal_bit(SIGBUS) | signal_bit(SIGILL) |
-				   signal_bit(SIGFPE) | signal_bit(SIGTRAP) | signal_bit(SIGSYS) |
-				   signal_bit(SIGPROF) | signal_bit(SIGVTALRM) |
+	const uint64_t of_thread = faults() | signal_bit(SIGPROF) | signal_bit(SIGVTALRM) |
 				   signal_bit(SIGXCPU);
 
 	if (getpid() != home)
@@ -217,12 +227,16 @@ static bool given_away(int sig, const siginfo_t *info)
 
 static void on_signal(int sig, siginfo_t *info, void *uc)
 {
-	enum sigplace place = core_sigplace();
 	struct thread *t = thread_self();
 	bool marked = signal_marked(info);
 	int saved = errno;
+	enum sigplace place;
 	struct g *gp;
 
+	/* In a lock that is no more, say. */
+	if (is_fault(sig, info))
+		gfaulted();
+	place = core_sigplace();
 	if (refused(sig, info) && core_sigrefused(uc)) {
 		/* Nobody hears of it. */
 	} else if (!marked && given_away(sig, info)) {
@@ -259,11 +273,9 @@ static bool ours(const struct sigaction *act)
  * or end the process. */
 static bool stays(int sig)
 {
-	const uint64_t faults = signal_bit(SIGSEGV) | signal_bit(SIGBUS) | signal_bit(SIGILL) |
-				signal_bit(SIGFPE) | signal_bit(SIGTRAP) | signal_bit(SIGSYS);
 	struct sigaction now;
 
-	return !((signals_ignored_by_default | faults) & signal_bit(sig)) &&
+	return !((signals_ignored_by_default | faults()) & signal_bit(sig)) &&
 	       real_table.sigaction(sig, NULL, &now) == 0 && ours(&now);
 }
 

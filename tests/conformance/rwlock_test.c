@@ -3,6 +3,7 @@
 #include "event.h"
 
 #include <semaphore.h>
+#include <setjmp.h>
 
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static void init_kind(pthread_rwlock_t *l, int kind)
@@ -756,4 +757,32 @@ TEST(who_runs_a_handler_is_in_nobody_s_way)
 	timed.over = true;
 	join(t, 2);
 	EXPECT_EQ(timed.handled, HANDLERS);
+}
+
+static sigjmp_buf before_the_fault;
+
+static void jumps_back(int sig)
+{
+	siglongjmp(before_the_fault, sig);
+}
+
+TEST(a_fault_in_the_midst_of_an_unlock_is_handled)
+{
+	pthread_rwlock_t *l = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+				   -1, 0);
+	pthread_t t;
+
+	EXPECT_EQ(pthread_rwlock_init(l, NULL), 0);
+	EXPECT_EQ(pthread_rwlock_rdlock(l), 0);
+	start(&t, 1, writes_then, l);
+	settle();
+	signal(SIGSEGV, jumps_back);
+	EXPECT_EQ(mprotect(l, PAGE, PROT_READ), 0);
+	if (sigsetjmp(before_the_fault, 1) == 0) {
+		pthread_rwlock_unlock(l);
+		EXPECT(!"this line is reached");
+	}
+	EXPECT_EQ(mprotect(l, PAGE, PROT_READ | PROT_WRITE), 0);
+	EXPECT_EQ(pthread_rwlock_unlock(l), 0);
+	join(&t, 1);
 }
