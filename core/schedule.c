@@ -221,7 +221,7 @@ void finish_switch(struct m *mp)
 			else
 				runqput(mp->p, gp, true);
 			wakep(mp);
-		} else if (unlikely(ld_rlx(&gp->sigdue))) {
+		} else if (unlikely(ld_rlx(&gp->sigdue)) && !ld_rlx(&gp->held)) {
 			/* gnotify came before it could find the wait. If this one is over
 			 * already, the G's next may end instead, as by any signal. */
 			interrupt(mp, gp);

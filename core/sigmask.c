@@ -14,12 +14,15 @@ enum { SIG_SETMASK_ = 2 };
  *   it: begins a wait            we: sigdue = true
  *       parks                        a barrier in every thread
  *       looks at sigdue              look at its wait
- * and one of the two ends the wait. It looks again when it is resumed, in comeback() too. */
+ * and one of the two ends the wait. It looks again when it is resumed, in comeback() too. A wait of
+ * one that is held goes on, for it looks in gunhold(): it takes held down before, and we look at
+ * that after the barrier. */
 void gnotify(struct g *gp)
 {
 	st_sc(&gp->sigdue, true);
 	os_membarrier();
-	gointerrupt(gp);
+	if (!ld_rlx(&gp->held))
+		gointerrupt(gp);
 }
 
 void gnotify_self(void)
@@ -56,6 +59,8 @@ void gunhold(void)
 		return;
 	st_rlx(&gp->held, false);
 	compiler_barrier();
+	if (unlikely(ld_rlx(&sched.nobarrier)))
+		add_sc(&gp->wait, 0); /* a fence: see gnotify */
 	/* Of what comes from here on the signal finds it open. */
 	if (unlikely(ld_rlx(&gp->sigdue))) {
 		st_rlx(&pin(gp)->preemptmissed, true);

@@ -3,8 +3,6 @@
 #ifndef HEDDLE_GUARD_H
 #define HEDDLE_GUARD_H
 
-#include <errno.h>
-#include <sched.h>
 #include <stddef.h>
 
 #include "core.h"
@@ -38,9 +36,7 @@ static inline void guard_lock(ATOMIC(uint32_t) *word)
 			if (cas_acq(word, was, waited))
 				return;
 		} else if (was == waited || cas_rlx(word, was, waited)) {
-			/* A handler is due, and this thread holds them off. */
-			if (futex_wait(word, waited, (uint32_t)FUTEX_ANY, NULL, 0) == -EINTR)
-				sched_yield();
+			futex_wait(word, waited, (uint32_t)FUTEX_ANY, NULL, 0);
 		}
 	}
 }

@@ -260,7 +260,7 @@ EXPORT int pthread_getattr_np(pthread_t thread, pthread_attr_t *attr)
 /* It goes by the policy, which the kernel threads of all that are not wired share. */
 EXPORT int sched_rr_get_interval(pid_t tid, struct timespec *turn)
 {
-	struct thread *t = tid > 0 ? thread_by_tid(tid) : NULL;
+	struct thread *t = served() && tid > 0 ? thread_by_tid(tid) : NULL;
 
 	if (t)
 		tid = t->wired ? gtid(t->gp) : 0;

@@ -2,41 +2,20 @@
  * fork, the ways out and what they call, a daemon, adopted children, credentials, what a child is
  * spawned with. The same holds natively. */
 #include "event.h"
+#include "others.h"
 
 #include <grp.h>
 #include <spawn.h>
 #include <sys/prctl.h>
 
-static _Atomic bool over;
-
-static void *spins(void *arg)
-{
-	while (!over)
-		sched_yield();
-	return arg;
-}
-
-static void *naps(void *arg)
-{
-	while (!over)
-		usleep(5000);
-	return arg;
-}
-
-/* On a thread of its own, among four others, in a process of its own. Returns how that ends. */
+/* Among others, in a process of its own. Returns how that ends. */
 static int in_process(void *(*fn)(void *), void *arg)
 {
 	pid_t pid = fork();
-	pthread_t t[4];
 
 	if (pid != 0)
 		return status_of(pid);
-	over = false;
-	start(t, 2, spins, NULL);
-	start(&t[2], 2, naps, NULL);
-	on_thread(fn, arg);
-	over = true;
-	join(t, 4);
+	among_others(fn, arg);
 	exit(77);
 }
 
@@ -142,9 +121,9 @@ TEST(many_forks_among_a_hundred_threads_are_reaped)
 {
 	pthread_t t[100];
 
-	start(t, 100, naps, NULL);
+	start(t, 100, sleeps_on, NULL);
 	on_thread(forks_often, NULL);
-	over = true;
+	others_end = true;
 	join(t, 100);
 }
 
@@ -210,8 +189,8 @@ static void *becomes_a_daemon(void *arg)
 {
 	EXPECT_EQ(daemon(0, 1), 0);
 	EXPECT_EQ(getsid(0), getsid(getppid()) == getsid(0) ? -1 : getsid(0));
-	over = true;
-	EXPECT_EQ(on_thread(naps, (void *)7), 7);
+	others_end = true;
+	EXPECT_EQ(on_thread(sleeps_on, (void *)7), 7);
 	tell("d");
 	exit(0);
 	return arg;

@@ -642,9 +642,9 @@ enum { TURNS = 15, LONG_S = 20 };
 struct greedy {
 	pthread_rwlock_t *l;
 	bool writes;
-	_Atomic int turns;
 };
 
+static struct event fed;
 static _Atomic bool sated;
 
 static void compute_us(long us)
@@ -661,11 +661,12 @@ static void *takes_turns(void *arg)
 {
 	struct greedy *g = arg;
 
-	while (!sated) {
+	for (int turn = 1; !sated; turn++) {
 		EXPECT_EQ(g->writes ? pthread_rwlock_wrlock(g->l) : pthread_rwlock_rdlock(g->l), 0);
 		compute_us(100);
 		EXPECT_EQ(pthread_rwlock_unlock(g->l), 0);
-		g->turns++;
+		if (turn == TURNS)
+			tick(&fed);
 	}
 	return NULL;
 }
@@ -675,8 +676,7 @@ static void all_have_turns(int readers, int writers)
 {
 	pthread_rwlock_t l = PTHREAD_RWLOCK_INITIALIZER;
 	struct greedy g[4] = { 0 };
-	struct timespec until = in_us(CLOCK_MONOTONIC, LONG_S * 1000000L), now;
-	int n = readers + writers, fed = 0;
+	int n = readers + writers;
 	pthread_t t[4];
 
 	sated = false;
@@ -685,13 +685,7 @@ static void all_have_turns(int readers, int writers)
 		g[i].writes = i >= readers;
 		start(&t[i], 1, takes_turns, &g[i]);
 	}
-	while (fed < n) {
-		usleep(10000);
-		clock_gettime(CLOCK_MONOTONIC, &now);
-		EXPECT(now.tv_sec < until.tv_sec);
-		for (fed = 0; fed < n && g[fed].turns >= TURNS;)
-			fed++;
-	}
+	EXPECT(comes_within_us(&fed, n, LONG_S * 1000000L));
 	sated = true;
 	join(t, n);
 }
@@ -710,9 +704,8 @@ TEST(readers_and_writers_have_their_turns)
 
 static struct {
 	pthread_rwlock_t l;
-	_Atomic long tries;
-	_Atomic int handled;
-	_Atomic bool in_handler, over;
+	struct event tries, handled;
+	_Atomic bool over;
 } timed = { .l = PTHREAD_RWLOCK_INITIALIZER };
 
 static void *tries_in_vain(void *arg)
@@ -721,7 +714,7 @@ static void *tries_in_vain(void *arg)
 		struct timespec until = in_us(CLOCK_REALTIME, 0);
 		EXPECT_EQ(pthread_rwlock_timedwrlock(&timed.l, &until), ETIMEDOUT);
 		if (arg)
-			timed.tries++;
+			tick(&timed.tries);
 	}
 	return NULL;
 }
@@ -729,13 +722,9 @@ static void *tries_in_vain(void *arg)
 /* In whatever the thread was in the midst of. */
 static void waits_for_the_other(int sig)
 {
-	long before = timed.tries;
-
 	(void)sig;
-	while (timed.tries < before + 2)
-		usleep(100);
-	timed.handled++;
-	timed.in_handler = false;
+	await(&timed.tries, timed.tries.n + 2);
+	tick(&timed.handled);
 }
 
 TEST(who_runs_a_handler_is_in_nobody_s_way)
@@ -748,15 +737,12 @@ TEST(who_runs_a_handler_is_in_nobody_s_way)
 	EXPECT_EQ(pthread_rwlock_rdlock(&timed.l), 0);
 	start(&t[0], 1, tries_in_vain, &timed);
 	start(&t[1], 1, tries_in_vain, NULL);
-	for (int i = 0; i < HANDLERS; i++) {
-		timed.in_handler = true;
+	for (int i = 1; i <= HANDLERS; i++) {
 		EXPECT_EQ(pthread_kill(t[1], SIGUSR1), 0);
-		while (timed.in_handler)
-			usleep((unsigned)(1 + i % 30));
+		await(&timed.handled, i);
 	}
 	timed.over = true;
 	join(t, 2);
-	EXPECT_EQ(timed.handled, HANDLERS);
 }
 
 static sigjmp_buf before_the_fault;

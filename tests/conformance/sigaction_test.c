@@ -1,6 +1,7 @@
 /* What sigaction's flags and mask ask for, signals by number and by timers, and the default actions
  * of faults, told of threads among others that run. The same holds natively. */
 #include "event.h"
+#include "others.h"
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -9,35 +10,6 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <termios.h>
-
-static _Atomic bool over;
-
-static void *spins(void *arg)
-{
-	while (!over)
-		sched_yield();
-	return arg;
-}
-
-static void *naps(void *arg)
-{
-	while (!over)
-		usleep(1000);
-	return arg;
-}
-
-/* On a thread of its own, beside two others. */
-static void among_others(void *(*fn)(void *), void *arg)
-{
-	pthread_t t[2];
-
-	over = false;
-	start(&t[0], 1, spins, NULL);
-	start(&t[1], 1, naps, NULL);
-	on_thread(fn, arg);
-	over = true;
-	join(t, 2);
-}
 
 static void act_on(int sig, void (*handler)(int), int flags, int masked)
 {
@@ -102,7 +74,6 @@ static void sends_what_is_masked(int sig)
 	(void)sig;
 	within = true;
 	EXPECT_EQ(pthread_kill(pthread_self(), SIGUSR2), 0);
-	usleep(1000);
 	pthread_sigmask(SIG_BLOCK, NULL, &set);
 	EXPECT_EQ(sigismember(&set, SIGUSR2), 1);
 	sigpending(&set);
@@ -188,7 +159,7 @@ static void *is_found(void *arg)
 	found.thread = pthread_self();
 	found.tid = gettid();
 	tick(&found.known);
-	return naps(arg);
+	return sleeps_on(arg);
 }
 
 static void noted(int sig)
@@ -205,14 +176,14 @@ TEST(a_raw_tkill_reaches_the_thread_of_that_number)
 
 	noted(SIGUSR1);
 	start(&t[0], 1, is_found, NULL);
-	start(&t[1], 1, spins, NULL);
+	start(&t[1], 1, yields_on, NULL);
 	await(&found.known, 1);
 	EXPECT_EQ(syscall(SYS_tkill, found.tid, SIGUSR1), 0);
 	await(&found.came, 1);
 	EXPECT_EQ(found.code, SI_TKILL);
 	EXPECT(!found.elsewhere);
 	FAILS(syscall(SYS_tkill, 0x3fffff00, SIGUSR1), ESRCH);
-	over = true;
+	others_end = true;
 	join(t, 2);
 }
 
