@@ -320,10 +320,11 @@ C
 }
 
 @test "a junk value is named in one line and ignored" {
-	run env HEDDLE_SEED=soup HEDDLE_PREEMPT=maybe LD_PRELOAD="$heddle" "$work/p"
+	run env HEDDLE_SEED=soup HEDDLE_DEBUG=9 HEDDLE_PREEMPT=maybe LD_PRELOAD="$heddle" "$work/p"
 	[ "$status" -eq 0 ]
-	[ "${#lines[@]}" -eq 3 ]
+	[ "${#lines[@]}" -eq 4 ]
 	[[ $output == *"HEDDLE_SEED=soup is no number in its range, ignored"* ]]
+	[[ $output == *"HEDDLE_DEBUG=9 is no number in its range, ignored"* ]]
 	[[ $output == *"HEDDLE_PREEMPT=maybe is neither on nor off, ignored"* ]]
 	[[ $output == *5 ]]
 }
