@@ -78,6 +78,8 @@ teardown() {
 	run timeout 100 "$top/build/bench/echo" against 10000 GOMAXPROCS=2 LD_PRELOAD="$heddle"
 	echo "$output"
 	[ "$status" -eq 0 ]
+	# Six, and one more for each call that was under way when its kernel thread lost the cpu to
+	# others: its P goes on with a new one. Natively it is 10,001.
 	kthreads=$(sed -n 's/ threads$//p' <<<"$output")
-	[ "$kthreads" -le 6 ]
+	[ "$kthreads" -le 20 ]
 }
