@@ -124,6 +124,7 @@ struct g {
 	bool adopted; /* its stack and thread block are not ours */
 	bool hosted; /* ghost() made it: stack, thread block and host stay with it */
 	bool kept; /* hosted: stays off the free lists when it ends; written by the G itself */
+	ATOMIC(uint64_t) seen; /* the look at which it was last seen to run: courtesy.h */
 	ATOMIC(uint64_t) waitsince; /* sched.now at the park */
 	ATOMIC(uint64_t) stoppedat; /* and when a slice was ended that was its own */
 	ATOMIC(uint64_t) runnablesince; /* nanotime of the ready, when times are kept */
@@ -144,6 +145,7 @@ enum postkind {
 	POST_PARK, /* GWAITING, then fn(g, arg): false means do not park after all */
 	POST_GOSCHED, /* to the tail of the global queue; sched.lock is already held */
 	POST_YIELD, /* to the tail of the local queue */
+	POST_COURTESY, /* before it */
 	POST_EXIT, /* to a free list */
 	POST_NOP, /* came back from a call or a block and has no P */
 	POST_PREEMPT, /* as gosched, out of a signal frame */
@@ -182,6 +184,7 @@ struct m {
 	ATOMIC(struct g *) lockedg; /* written by this M, or by who holds its G */
 	bool spoilt; /* its kernel thread ends with lockedg */
 	bool owes; /* a wake-up for what chain.c put where others may take it */
+	const struct g *courteous; /* its G that is to give way to whom it has woken */
 	bool published; /* in sched.allm */
 	bool leader; /* the process's first kernel thread, or whatever called core_init */
 	bool lockedwait; /* asleep until its lockedg is handed a P; under sched.lock */
@@ -248,6 +251,9 @@ struct p {
 	struct p *link; /* of sched.pidle, under sched.lock */
 	ATOMIC(uint32_t) schedtick; /* slices begun; written by the owner */
 	ATOMIC(uint32_t) urgent; /* Gs at the head of the global queue that this P owes a slice */
+	ATOMIC(uint32_t) courtesies; /* how often a waker may still give way: courtesy.h, */
+	ATOMIC(uint64_t) rarely; /* to whom: who was last seen to run before that look */
+	struct g *favoured; /* to whom one did; the owner's */
 	uint64_t timerseen; /* arch_cycles() at the last look at the timers */
 	uint64_t pollseen; /* arch_cycles() when it last looked at the poller for one that yields */
 	uint64_t rowseen; /* and when a row of slices began (choose_yield), */
@@ -331,6 +337,7 @@ struct sched {
 	ATOMIC(bool) sysmonhurry; /* it is to look often again */
 	ATOMIC(bool) unpolled; /* it is to look at the poller, for nobody else does */
 	ATOMIC(int32_t) npursued; /* Gs that sysmon looks after: gpursue */
+	ATOMIC(uint64_t) looks; /* at who runs: courtesy.h */
 	ATOMIC(uint32_t) pursuits; /* how often one became one */
 
 	struct mutex lock __attribute__((aligned(CACHE_LINE)));

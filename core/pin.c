@@ -1,6 +1,7 @@
 /* Entering and leaving the core on a G, announced system calls, and winning back a P.
  * All of it is one protocol on the G's status word: HACKING.md, "The claim" (GMP_G1). */
 #include "core.h"
+#include "courtesy.h"
 #include "policies/turns.h"
 #include "sched.h"
 #include "trace.h"
@@ -115,6 +116,10 @@ static void unpin_missed(struct g *gp)
 		if (ld_rlx(&mp->preempttick) == ld_rlx(&mp->p->schedtick) + 1) {
 			slice_ended(mp->p, gp);
 			leave(mp, gp, POST_PREEMPT, NULL, NULL);
+			mp = ld_rlx(&gp->m);
+		} else if (courtesy_owed(mp, gp)) {
+			count(mp->p, courteous);
+			leave(mp, gp, POST_COURTESY, NULL, NULL);
 			mp = ld_rlx(&gp->m);
 		}
 		st_rel(&gp->status, GRUNNING);

@@ -1,6 +1,7 @@
 /* Making Gs runnable whose waits are over: one, or a list of them, by those who have a P and by
  * those who have none. */
 #include "core.h"
+#include "courtesy.h"
 #include "sched.h"
 #include "trace.h"
 
@@ -20,6 +21,7 @@ void ready(struct m *mp, struct g *gp)
 	trace_ready(mp, gp);
 	count(mp->p, readies);
 	runqput(mp->p, gp, true);
+	courtesy(mp, mp->p, gp);
 	wakep(mp);
 }
 

@@ -4,6 +4,7 @@
  *
  * Owns the soft limit on kernel threads (HEDDLE_MAXTHREADS): where a hand-off would need one more,
  * the P waits with the M that blocks, as long as something else can run. */
+#include "courtesy.h"
 #include "cputime.h"
 #include "policies/turns.h"
 #include "report.h"
@@ -304,6 +305,7 @@ static bool check_running(struct p *pp, struct m *mp, struct g *gp, uint64_t now
 int retakeall(uint64_t now, bool *waits, uint64_t *next)
 {
 	int32_t n = ld_acq(&sched.gomaxprocs);
+	bool looks = courtesy_due(now);
 	int taken = 0, before;
 
 	*waits = ld_rlx(&sched.runqsize) > 0;
@@ -321,6 +323,8 @@ int retakeall(uint64_t now, bool *waits, uint64_t *next)
 		before = spared;
 		if (gp)
 			cputime_looked(mp, gp, now);
+		if (looks && (status == GRUNNING || status == GPINNED))
+			courtesy_look(pp, gp);
 		if (status == GSYSCALL)
 			taken += check_syscall(pp, mp, gp, now);
 		else if (status == GRUNNING || status == GPINNED)

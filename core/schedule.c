@@ -241,6 +241,13 @@ void finish_switch(struct m *mp)
 		/* Its successor was taken first: for a moment the queue looked empty. */
 		wakep_global(mp);
 		break;
+	case POST_COURTESY:
+		dropg(gp);
+		st_rlx(&gp->status, GRUNNABLE);
+		/* On g0 the other one is still to be chosen. */
+		runqput(mp->p, gp, !on_g0(getg()));
+		wakep_global(mp);
+		break;
 	case POST_EXIT:
 		dropg(gp);
 		count(mp->p, finished);

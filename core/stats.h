@@ -17,6 +17,7 @@
 	X(readies, "times a G was made runnable")                                                  \
 	X(points, "points at which a policy was asked")                                            \
 	X(yields, "times a G gave way of its own will")                                            \
+	X(courteous, "times one gave way to whom it had woken")                                    \
 	X(preempts, "times a G was made to give way")                                              \
 	X(spins, "of those, as it was spinning")                                                   \
 	X(preemptputoff, "times it could not be where it stood")                                   \

@@ -114,7 +114,7 @@ static const char *why_name(uint8_t why)
 {
 	static const char *const names[] = {
 		[POST_GOSCHED] = "yield", [POST_YIELD] = "yield",     [POST_EXIT] = "exit",
-		[POST_NOP] = "no P",	  [POST_PREEMPT] = "preempt",
+		[POST_NOP] = "no P",	  [POST_PREEMPT] = "preempt", [POST_COURTESY] = "courtesy",
 	};
 
 	if (why & TRACE_PARK)

@@ -558,3 +558,69 @@ TEST(a_wait_lets_go_of_a_recursive_mutex_once)
 	wakes_all_of(1);
 	wakes_all_of(3);
 }
+
+/* ---- what is taken again at once ---- */
+
+/* Something that one has at a time. */
+static struct {
+	pthread_mutex_t m;
+	pthread_cond_t c;
+	bool taken, wanted, over;
+	int turns;
+} thing = { .m = PTHREAD_MUTEX_INITIALIZER, .c = PTHREAD_COND_INITIALIZER };
+
+static void computes_for_us(long us)
+{
+	struct timespec from, now;
+
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	do
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	while ((now.tv_sec - from.tv_sec) * 1000000 + (now.tv_nsec - from.tv_nsec) / 1000 < us);
+}
+
+/* Gives way now and then, but always has it then. */
+static void *takes_it_again(void *arg)
+{
+	while (!thing.over) {
+		pthread_mutex_lock(&thing.m);
+		thing.taken = true;
+		pthread_mutex_unlock(&thing.m);
+		computes_for_us(200);
+		sched_yield();
+		pthread_mutex_lock(&thing.m);
+		thing.taken = false;
+		if (thing.wanted)
+			pthread_cond_signal(&thing.c);
+		pthread_mutex_unlock(&thing.m);
+		computes_for_us(50);
+	}
+	return arg;
+}
+
+static void *wants_it_too(void *arg)
+{
+	pthread_mutex_lock(&thing.m);
+	while (thing.turns < 20) {
+		thing.wanted = true;
+		pthread_cond_wait(&thing.c, &thing.m);
+		if (thing.taken)
+			continue;
+		thing.turns++;
+	}
+	thing.wanted = false;
+	thing.over = true;
+	pthread_mutex_unlock(&thing.m);
+	return arg;
+}
+
+/* Who waits has it by and by, though the one that has it wakes him only to go on. */
+TEST(who_waits_has_what_is_taken_again_at_once)
+{
+	pthread_t t[2];
+
+	start(&t[0], 1, wants_it_too, NULL);
+	start(&t[1], 1, takes_it_again, NULL);
+	join(t, 2);
+	EXPECT_EQ(thing.turns, 20);
+}
