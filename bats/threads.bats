@@ -613,3 +613,50 @@ C
 	[ "$(python3 "$work/given.py")" -eq 31 ]
 	[ "$(GOMAXPROCS=2 LD_PRELOAD=$heddle python3 "$work/given.py")" -le 12 ]
 }
+
+# Each needs a record of its own, and now and then the records are at an end. Slices are short, so that many end in there.
+@test "makers of threads that stay do not wait for one that was stopped in the midst" {
+	build makers <<'C'
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+enum { MAKERS = 6, EACH = 1000 };
+static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t c = PTHREAD_COND_INITIALIZER;
+static void *stays(void *arg)
+{
+	pthread_mutex_lock(&m);
+	for (;;)
+		pthread_cond_wait(&c, &m);
+	return arg;
+}
+static void *makes(void *arg)
+{
+	pthread_t t;
+	pthread_attr_t a;
+	pthread_attr_init(&a);
+	pthread_attr_setstacksize(&a, 16384);
+	for (int i = 0; i < EACH; i++)
+		if (pthread_create(&t, &a, stays, NULL) != 0)
+			abort();
+	return arg;
+}
+int main(void)
+{
+	pthread_t t[MAKERS];
+	for (int i = 0; i < MAKERS; i++)
+		pthread_create(&t[i], NULL, makes, NULL);
+	for (int i = 0; i < MAKERS; i++)
+		pthread_join(t[i], NULL);
+	puts("all made");
+	fflush(stdout);
+	_exit(0);
+}
+C
+	for p in 1 2; do
+		run timeout 60 env HEDDLE_POLICY=go:slice=100us GOMAXPROCS=$p LD_PRELOAD="$heddle" "$work/makers"
+		[ "$status" -eq 0 ]
+		[ "$output" = "all made" ]
+	done
+}

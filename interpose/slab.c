@@ -1,69 +1,75 @@
 /* The records of threads: they come out of slabs and are never given back, for whoever walks all
  * Gs may look at one. One whose thread was not made, or had a stack of the program's, serves again,
- * and so does its G if it has one; of all others the core's free lists have both. */
+ * and so does its G if it has one; of all others the core's free lists have both.
+ *
+ * The spare ones are a stack without a lock: who takes one may be stopped anywhere, and others must
+ * not wait for him. Above the address of the first stands how often one was taken: the same may be
+ * first again, with another behind it. */
 #include "cpu.h"
 #include "os.h"
 #include "thread.h"
 
-enum { SLAB = 256 * 1024 };
+enum { SLAB = 32 * 1024, PER_SLAB = SLAB / sizeof(struct thread) };
 
-static struct {
-	ATOMIC(uint32_t) busy;
-	/* By whoever made it busy: */
-	char *at, *end;
-	struct thread *spare;
-} slab;
+#define TAKEN ((uint64_t)1 << 48)
 
-static void slab_lock(void)
+static ATOMIC(uint64_t) spare;
+
+static struct thread *first_of(uint64_t stack)
 {
-	while (xchg_acq(&slab.busy, 1) != 0)
-		arch_relax();
+	return (struct thread *)(uintptr_t)(stack % TAKEN);
 }
 
-static void slab_unlock(void)
+/* The chain from first to last, which is nobody's. */
+static void put(struct thread *first, struct thread *last)
 {
-	st_rel(&slab.busy, 0);
+	uint64_t was;
+
+	do {
+		was = ld_rlx(&spare);
+		st_rlx(&last->spare, first_of(was));
+		/* Release: pairs with the acquire in take. */
+	} while (!cas_rel(&spare, was, was - was % TAKEN + (uintptr_t)first));
+}
+
+static struct thread *take(void)
+{
+	for (;;) {
+		/* Acquire: the link is as it was put. */
+		uint64_t was = ld_acq(&spare), rest;
+		struct thread *t = first_of(was);
+
+		if (!t)
+			return NULL;
+		/* Of one that others have taken meanwhile it is anything. */
+		rest = (uintptr_t)ld_rlx(&t->spare);
+		if (cas_acq(&spare, was, was - was % TAKEN + TAKEN + rest))
+			return t;
+	}
 }
 
 struct thread *slab_take(void)
 {
-	struct thread *t;
+	struct thread *t = take();
 
-	slab_lock();
-	t = slab.spare;
-	if (t) {
-		slab.spare = t->next;
-		slab_unlock();
+	if (t)
 		return t;
-	}
-	if (!slab.at || slab.end - slab.at < (ptrdiff_t)sizeof(*t)) {
-		char *at = os_reserve(SLAB);
-		if (!os_failed(at)) {
-			slab.at = at;
-			slab.end = at + SLAB;
-		}
-	}
-	if (slab.at && slab.end - slab.at >= (ptrdiff_t)sizeof(*t)) {
-		t = (struct thread *)slab.at;
-		slab.at += sizeof(*t);
-	}
-	slab_unlock();
+	t = os_reserve(SLAB);
+	if (os_failed(t))
+		return NULL;
+	for (int i = 1; i < PER_SLAB - 1; i++)
+		st_rlx(&t[i].spare, &t[i + 1]);
+	put(&t[1], &t[PER_SLAB - 1]);
 	return t;
 }
 
 void slab_give(struct thread *t)
 {
-	slab_lock();
-	t->next = slab.spare;
-	slab.spare = t;
-	slab_unlock();
+	put(t, t);
 }
 
 void slab_forked(void)
 {
 	/* Their Gs were the parent's. */
-	slab.spare = NULL;
-	/* Somebody may have been about to take one. */
-	if (xchg_acq(&slab.busy, 0) != 0)
-		slab.at = NULL;
+	st_rlx(&spare, 0);
 }
