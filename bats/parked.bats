@@ -9,6 +9,7 @@ build_waits() {
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pty.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +32,8 @@ static long waits(int i)
 				{ .msg_hdr = { .msg_iov = much + 1, .msg_iovlen = 1 } } };
 	if (!strcmp(what, "waitall"))
 		return recv(s[i][0], big, 10, MSG_WAITALL);
+	if (!strcmp(what, "master"))
+		return read(s[i][0], big, 10);
 	if (!strcmp(what, "splice"))
 		return splice(s[i][0], NULL, to[1], NULL, 10, 0);
 	if (!strcmp(what, "tee"))
@@ -75,7 +78,10 @@ int main(int argc, char **argv)
 	for (int i = 0; i < N; i++) {
 		if (!strcmp(what, "accept") || !strcmp(what, "connect"))
 			s[i][0] = socket(AF_INET, SOCK_STREAM, 0);
-		else if (socketpair(AF_UNIX, SOCK_STREAM, 0, s[i]))
+		else if (!strcmp(what, "master")) {
+			if (openpty(&s[i][0], &s[i][1], NULL, NULL, NULL))
+				return 1;
+		} else if (socketpair(AF_UNIX, SOCK_STREAM, 0, s[i]))
 			return 1;
 		if (!strcmp(what, "waitall") && send(s[i][1], "part", 4, 0) != 4)
 			return 1;
@@ -119,7 +125,7 @@ C
 
 @test "two hundred threads in each call that parks between its steps are held by few kernel threads" {
 	build_waits
-	for what in accept connect sendmmsg waitall splice tee vmsplice; do
+	for what in accept connect master sendmmsg waitall splice tee vmsplice; do
 		run "$work/waits" $what
 		[[ "$output" = "0 left, 201 kernel threads, at most 201" ]] || { echo "$what natively: $output"; false; }
 		for procs in 1 2 8; do

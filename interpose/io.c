@@ -55,13 +55,15 @@ bool io_listens(int fd)
 
 /* A terminal where the read must begin in the kernel: one that hands out bytes by their number or
  * by time, which only a blocking read counts; or in whose background the process is, which that
- * stops. */
+ * stops. Of the other side, a pseudo-terminal's master, neither is so, though it tells the same. */
 static bool begins_there(int fd)
 {
 	struct termios how; /* begins as the kernel's */
 	pid_t front;
+	int number;
 
-	if (arch_syscall3(SYS_ioctl, fd, TCGETS, (long)&how) != 0)
+	if (arch_syscall3(SYS_ioctl, fd, TCGETS, (long)&how) != 0 ||
+	    arch_syscall3(SYS_ioctl, fd, TIOCGPTN, (long)&number) == 0)
 		return false;
 	if (!(how.c_lflag & ICANON) && (how.c_cc[VMIN] != 1 || how.c_cc[VTIME] != 0))
 		return true;
