@@ -300,6 +300,10 @@ void core_keys(void);
  * the world for the while. Context: a G. */
 void ggather(void);
 
+/* gsettled: waits until sysmon has no dead Gs in its hands, of which it gives memory back; the
+ * number is another one once it has taken some again. Context: a G. Blocks: the G. */
+uint32_t gsettled(void);
+
 /* core_canspin: as Go's canSpin: is it worth PAUSEing for a lock, the i-th time? */
 bool core_canspin(int i);
 void core_dospin(void);

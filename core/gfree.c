@@ -7,6 +7,7 @@
  * wanted for a while: at each round it takes the lists of all Ps; what is in the pool's fresh list
  * at one round, and still at the next, is aged: its pages but the hot ones go, and it is cold. */
 #include "core.h"
+#include "futex.h"
 #include "sched.h"
 
 enum {
@@ -206,20 +207,52 @@ static void cool_some(void)
 	push(&sched.gcold, first, last, n);
 }
 
-void gfree_age(uint64_t now)
+static void age_all(void)
 {
-	static uint64_t due;
 	int32_t n = ld_acq(&sched.gomaxprocs);
 
-	if (ld_rlx(&sched.gaged))
-		cool_some();
-	if (now < due || ld_rlx(&sched.gaged))
-		return;
-	due = now + ROUND_NS;
 	lock(&sched.glock);
 	st_rlx(&sched.gaged, ld_rlx(&sched.gfresh));
 	st_rlx(&sched.gfresh, NULL);
 	unlock(&sched.glock);
 	for (int32_t i = 0; i < n; i++)
 		spill(take_all(sched.allp[i]), 0);
+}
+
+static void hands_full(void)
+{
+	add_sc(&sched.gfreehands, 1);
+}
+
+static void hands_empty(void)
+{
+	add_sc(&sched.gfreehands, 1);
+	futex_wake(&sched.gfreehands, FUTEX_ANY, (uint32_t)FUTEX_ANY, FUTEX_FENCED);
+}
+
+void gfree_age(uint64_t now)
+{
+	static uint64_t due;
+	bool old = now >= due && !ld_rlx(&sched.gaged);
+
+	if (!ld_rlx(&sched.gaged) && !old)
+		return;
+	hands_full();
+	if (old) {
+		due = now + ROUND_NS;
+		age_all();
+	} else {
+		cool_some();
+	}
+	hands_empty();
+}
+
+uint32_t gsettled(void)
+{
+	uint32_t n;
+
+	/* Acquire: what it gave back is in the lists. */
+	while ((n = ld_acq(&sched.gfreehands)) % 2 != 0)
+		futex_wait(&sched.gfreehands, n, (uint32_t)FUTEX_ANY, NULL, 0);
+	return n;
 }

@@ -361,6 +361,7 @@ struct sched {
 
 	struct mutex glock; /* making Gs, and what is below, but for a look */
 	ATOMIC(struct g *) gfresh; /* dead Gs of the pool (gfree.c) */
+	ATOMIC(uint32_t) gfreehands; /* odd: sysmon has some in its hands; a futex word */
 	ATOMIC(struct g *) gaged;
 	ATOMIC(struct g *) gcold;
 	ATOMIC(int32_t) ngfree; /* in all three */

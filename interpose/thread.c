@@ -319,6 +319,7 @@ static int thread_new(const struct request *req, struct thread **out)
 {
 	struct g *gp = NULL;
 	struct thread *t;
+	uint32_t settled;
 
 	/* A recycled one has a guard of a page. */
 	if (!req->stack && req->guard <= PAGE)
@@ -332,7 +333,10 @@ static int thread_new(const struct request *req, struct thread **out)
 		reap_some();
 		if (thread_self())
 			ggather();
-		gp = gtake(req->size + STACK_EXTRA);
+		do {
+			settled = thread_self() ? gsettled() : 0;
+			gp = gtake(req->size + STACK_EXTRA);
+		} while (!gp && thread_self() && settled != gsettled());
 		if (!gp)
 			return r;
 	}

@@ -5,16 +5,25 @@
 
 enum { MIB = 1 << 20 };
 
-static long resident(void)
+/* How much is mapped, and how much of that is there. */
+static void sizes(long *mapped, long *resident)
 {
 	char line[128] = { 0 };
 	int fd = open("/proc/self/statm", O_RDONLY);
-	long pages = 0;
 
 	EXPECT(fd >= 0 && read(fd, line, sizeof(line) - 1) > 0);
 	close(fd);
-	EXPECT_EQ(sscanf(line, "%*d %ld", &pages), 1);
-	return pages * 4096;
+	EXPECT_EQ(sscanf(line, "%ld %ld", mapped, resident), 2);
+	*mapped *= 4096;
+	*resident *= 4096;
+}
+
+static long resident(void)
+{
+	long mapped, there;
+
+	sizes(&mapped, &there);
+	return there;
 }
 
 /* Until no more than that is. It may take a while, for who ends a thread soon makes another; the
@@ -70,6 +79,50 @@ TEST(the_deep_pages_of_threads_that_ended_are_given_back_and_serve_again)
 		deep_threads();
 		/* Thread-local variables may stay. */
 		comes_down_to(before + (long)DEEP * 2 * BIG);
+	}
+}
+
+static void *fills_its_stack(void *arg)
+{
+	volatile char *at = __builtin_alloca(35 * MIB);
+
+	for (int i = 0; i < 35 * MIB; i += 4096)
+		at[i] = 1;
+	return arg;
+}
+
+static void *stays(void *arg)
+{
+	for (;;)
+		pause();
+	return arg;
+}
+
+/* Is its memory just being given back, the thread that ended serves again all the same. The others
+ * have what room there would be beside it. */
+TEST(who_has_memory_for_one_thread_at_a_time_has_one_at_any_time)
+{
+	struct rlimit space = { 0, RLIM_INFINITY };
+	pthread_attr_t attr;
+	pthread_t t, others[7];
+	long before, mapped, there;
+
+	pthread_attr_init(&attr);
+	EXPECT_EQ(pthread_attr_setstacksize(&attr, 36 * MIB), 0);
+	for (int i = 0; i < 7; i++)
+		EXPECT_EQ(pthread_create(&others[i], &attr, stays, NULL), 0);
+	before = resident();
+	for (int i = 0; i < 4; i++) {
+		EXPECT_EQ(pthread_create(&t, &attr, fills_its_stack, NULL), 0);
+		EXPECT_EQ(pthread_join(t, NULL), 0);
+		if (i == 0) {
+			sizes(&mapped, &there);
+			space.rlim_cur = (rlim_t)(mapped + 8 * MIB);
+			EXPECT_EQ(setrlimit(RLIMIT_AS, &space), 0);
+		}
+		/* As soon as any of it is. */
+		while (resident() > before + 34 * MIB) {
+		}
 	}
 }
 
