@@ -100,10 +100,11 @@ void thread_unwire(struct thread *t)
 	t->tied = false;
 	t->wired = UNWIRED;
 	if (t->spoilt) {
-		t->spoilt = false;
+		t->spoilt = t->ceilings = false;
 		return;
 	}
 	policy_reset(t, 0);
+	t->ceilings = false;
 	unlockosthread();
 }
 

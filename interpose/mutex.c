@@ -190,6 +190,8 @@ static int special(pthread_mutex_t *m, enum how how, clockid_t clock, const stru
 			wire_first();
 		else
 			thread_own_tid(t);
+		if (t && (m->__data.__kind & PROTECT))
+			ceiling_begins(t);
 	}
 
 	/* glibc's trylock keeps a robust one that is beyond recovery. */

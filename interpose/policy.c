@@ -89,7 +89,7 @@ static long try_cpus(cpu_set_t *cpus)
 	return r;
 }
 
-static void note_priority(struct thread *t)
+void policy_noted(struct thread *t)
 {
 	if (t->gp)
 		gsetprio(t->gp, t->policy == SCHED_FIFO || t->policy == SCHED_RR ? t->priority : 0);
@@ -102,7 +102,7 @@ static int wish_policy(struct thread *t, int policy, int priority)
 	if (r == 0) {
 		t->policy = policy;
 		t->priority = priority;
-		note_priority(t);
+		policy_noted(t);
 		or_sc(&t->wishes, WISH_POLICY);
 	}
 	return (int)-r;
@@ -126,7 +126,8 @@ void policy_reset(const struct thread *t, pid_t tid)
 {
 	if (t->pinned)
 		kernel_cpus(tid, &usual_cpus);
-	if (t->policy != usual_policy || t->priority != usual_priority)
+	/* One that ends while it holds a mutex has its ceiling still. */
+	if (t->ceilings || t->policy != usual_policy || t->priority != usual_priority)
 		kernel_policy(tid, usual_policy, usual_priority);
 	nice_reset(t, tid);
 }
@@ -152,7 +153,7 @@ int wishes_try(struct thread *t, int policy, int priority, const cpu_set_t *cpus
 	t->policy = usual_policy;
 	t->priority = usual_priority;
 	t->pinned = false;
-	note_priority(t);
+	policy_noted(t);
 	st_rlx(&t->wishes, 0);
 	if (policy != usual_policy || priority != usual_priority)
 		r = wish_policy(t, policy, priority);
@@ -223,7 +224,7 @@ static int set_policy(struct thread *t, int policy, const struct sched_param *pa
 	if (r == 0) {
 		t->policy = policy;
 		t->priority = param->sched_priority;
-		note_priority(t);
+		policy_noted(t);
 		loosen(t);
 	} else if (!wired) {
 		thread_unwire(t);
@@ -261,6 +262,8 @@ EXPORT int pthread_setschedparam(pthread_t thread, int policy, const struct sche
 {
 	struct thread *t = served() ? thread_of(thread) : NULL;
 
+	if (t && t->ceilings)
+		return ceiling_policy(t, policy, param);
 	return t ? give_policy(t, policy, param)
 		 : real_table.pthread_setschedparam(thread, policy, param);
 }
@@ -316,6 +319,8 @@ EXPORT int sched_getparam(pid_t tid, struct sched_param *param)
 
 	if (!t)
 		return real_table.sched_getparam(tid, param);
+	if (t->ceilings)
+		return ceiling_param(t, param);
 	mine.sched_priority = t->priority;
 	return errno_of(user_store(param, &mine, sizeof(mine)) != 0 ? EFAULT : 0);
 }
@@ -442,7 +447,7 @@ static long set_attr(struct thread *t, const void *attr, long flags)
 	if (r == 0 && arch_syscall3(SYS_sched_getparam, 0, (long)&param, 0) == 0) {
 		t->policy = (int)arch_syscall3(SYS_sched_getscheduler, 0, 0, 0);
 		t->priority = param.sched_priority;
-		note_priority(t);
+		policy_noted(t);
 		nice_noted(t);
 	}
 	return r;

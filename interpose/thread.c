@@ -74,7 +74,7 @@ void thread_forked(void)
 
 	first = thread_self();
 	first->wired = false;
-	first->owns = false;
+	first->owns = first->ceilings = false;
 	first->spoilt = first->tied = first->parent = false;
 	st_rlx(&first->making, false);
 	/* The kernel's is that of the M that forked. */
@@ -162,7 +162,8 @@ static void __attribute__((noreturn)) thread_finish(struct thread *t)
 		for (;;)
 			gopark(NULL, NULL, 0);
 	}
-	t->stale = !thread_locals_renew();
+	/* What glibc counts of ceilings ends with its own thread. */
+	t->stale = !thread_locals_renew() || t->ceilings;
 	thread_unwire(t);
 	gpursued(t->gp);
 	gkeep(true);

@@ -83,6 +83,9 @@ void wishes_first(struct thread *t);
 void wishes_await(struct thread *t);
 void policy_init(struct thread *t);
 
+/* policy_noted: t's policy and priority are changed, as its G is to know. */
+void policy_noted(struct thread *t);
+
 /* policy_call: of syscall()'s, about the caller by whatever tid. False: it is to be made, with what
  * a is then. */
 bool policy_call(long nr, long *a, long *r);
@@ -97,5 +100,14 @@ void nice_init(void);
 void nice_noted(struct thread *t);
 void nice_reset(const struct thread *t, pid_t tid);
 void nice_do(const struct thread *t);
+
+/* ---- ceiling.c ---- */
+
+/* ceiling_begins: t, which runs and owns its tid, is about to lock a mutex with a priority ceiling.
+ * From then on (t->ceilings) ceiling_policy: sets its policy, from any thread, as
+ * pthread_setschedparam; ceiling_param: what sched_getparam says of it, with the ceiling. */
+void ceiling_begins(struct thread *t);
+int ceiling_policy(struct thread *t, int policy, const struct sched_param *param);
+int ceiling_param(const struct thread *t, struct sched_param *param);
 
 #endif
