@@ -76,6 +76,57 @@ TEST(a_barrier_may_be_destroyed_and_unmapped_by_the_first_to_leave)
 	}
 }
 
+/* In memory of two processes. */
+struct meeting {
+	pthread_barrier_t barrier;
+	_Atomic int arrived, serials;
+};
+
+static void *meets_another_process(void *arg)
+{
+	enum { ROUNDS = 50, COUNT = 4 };
+	struct meeting *m = arg;
+
+	for (int i = 1; i <= ROUNDS; i++) {
+		int r;
+		m->arrived++;
+		r = pthread_barrier_wait(&m->barrier);
+		EXPECT(r == 0 || r == PTHREAD_BARRIER_SERIAL_THREAD);
+		EXPECT(m->arrived >= i * COUNT);
+		if (r != 0)
+			EXPECT_EQ(atomic_fetch_add(&m->serials, 1), i - 1);
+		EXPECT(pthread_barrier_wait(&m->barrier) <= 0);
+		EXPECT_EQ(m->serials, i);
+	}
+	return NULL;
+}
+
+TEST(threads_of_two_processes_meet_at_a_shared_barrier)
+{
+	struct meeting *m = mapped(MAP_SHARED);
+	pthread_barrierattr_t attr;
+	int shared = -1;
+	pid_t pid;
+
+	EXPECT_EQ(pthread_barrierattr_init(&attr), 0);
+	EXPECT_EQ(pthread_barrierattr_getpshared(&attr, &shared), 0);
+	EXPECT_EQ(shared, PTHREAD_PROCESS_PRIVATE);
+	EXPECT_EQ(pthread_barrierattr_setpshared(&attr, 2), EINVAL);
+	EXPECT_EQ(pthread_barrierattr_setpshared(&attr, PTHREAD_PROCESS_SHARED), 0);
+	EXPECT_EQ(pthread_barrierattr_getpshared(&attr, &shared), 0);
+	EXPECT_EQ(shared, PTHREAD_PROCESS_SHARED);
+	EXPECT_EQ(pthread_barrier_init(&m->barrier, &attr, 4), 0);
+	EXPECT_EQ(pthread_barrierattr_destroy(&attr), 0);
+	pid = fork();
+	run(2, meets_another_process, m);
+	if (pid == 0)
+		_exit(0);
+	EXPECT_EQ(status_of(pid), 0);
+	EXPECT_EQ(m->serials, 50);
+	EXPECT_EQ(m->arrived, 200);
+	EXPECT_EQ(pthread_barrier_destroy(&m->barrier), 0);
+}
+
 static pthread_spinlock_t spin;
 static long spun;
 
@@ -464,6 +515,99 @@ TEST(the_calls_of_c11_do_as_the_standard_says)
 	tss_delete(tss);
 	cnd_destroy(&cnd);
 	mtx_destroy(&mtx);
+}
+
+static int tries_mtx(void *m)
+{
+	int r = mtx_trylock(m);
+
+	if (r == thrd_success)
+		EXPECT_EQ(mtx_unlock(m), thrd_success);
+	return r;
+}
+
+/* What another thread finds. */
+static int tried(mtx_t *m)
+{
+	thrd_t t;
+	int r = -1;
+
+	EXPECT_EQ(thrd_create(&t, tries_mtx, m), thrd_success);
+	EXPECT_EQ(thrd_join(t, &r), thrd_success);
+	return r;
+}
+
+TEST(a_mutex_of_c11_is_of_its_type)
+{
+	static const int types[] = { mtx_plain, mtx_timed, mtx_plain | mtx_recursive,
+				     mtx_timed | mtx_recursive };
+	mtx_t m;
+
+	for (int i = 0; i < 4; i++) {
+		int deep = types[i] & mtx_recursive ? 3 : 1;
+		EXPECT_EQ(mtx_init(&m, types[i]), thrd_success);
+		EXPECT_EQ(tried(&m), thrd_success);
+		for (int j = 0; j < deep; j++)
+			EXPECT_EQ(j % 2 ? mtx_trylock(&m) : mtx_lock(&m), thrd_success);
+		if (deep == 1)
+			EXPECT_EQ(mtx_trylock(&m), thrd_busy);
+		for (int j = 0; j < deep; j++) {
+			EXPECT_EQ(tried(&m), thrd_busy);
+			EXPECT_EQ(mtx_unlock(&m), thrd_success);
+		}
+		EXPECT_EQ(tried(&m), thrd_success);
+		/* Of a plain one nobody knows whose it is. */
+		if (deep > 1)
+			EXPECT_EQ(mtx_unlock(&m), thrd_error);
+		mtx_destroy(&m);
+	}
+}
+
+static thrd_t is;
+static _Atomic bool leaves;
+
+static int says_who_it_is(void *arg)
+{
+	is = thrd_current();
+	EXPECT(thrd_equal(is, pthread_self()));
+	tick(&stage);
+	while (!leaves)
+		thrd_yield();
+	tick(&stage);
+	return (int)(long)arg;
+}
+
+TEST(a_thread_of_c11_is_joined_or_detached_once)
+{
+	static const int results[] = { 0, -1, INT_MIN, INT_MAX };
+	thrd_t t;
+	int r;
+
+	for (long i = 0; i < 4; i++) {
+		leaves = false;
+		stage.n = 0;
+		EXPECT_EQ(thrd_create(&t, says_who_it_is, (void *)(long)results[i]), thrd_success);
+		await(&stage, 1);
+		EXPECT(thrd_equal(is, t));
+		EXPECT(!thrd_equal(is, thrd_current()));
+		leaves = true;
+		r = 5;
+		EXPECT_EQ(thrd_join(t, i == 3 ? NULL : &r), thrd_success);
+		EXPECT_EQ(r, i == 3 ? 5 : results[i]);
+	}
+	for (int i = 0; i < 20; i++) {
+		leaves = false;
+		stage.n = 0;
+		EXPECT_EQ(thrd_create(&t, says_who_it_is, NULL), thrd_success);
+		await(&stage, 1);
+		EXPECT_EQ(thrd_detach(t), thrd_success);
+		EXPECT_EQ(thrd_detach(t), thrd_error);
+		EXPECT_EQ(thrd_join(t, &r), thrd_error);
+		leaves = true;
+		await(&stage, 2);
+	}
+	EXPECT_EQ(thrd_join(thrd_current(), &r), thrd_error);
+	EXPECT_EQ(thrd_sleep(&(struct timespec){ 0, -1 }, NULL), -2);
 }
 
 /* ---- the raw futex ---- */
