@@ -179,6 +179,106 @@ TEST(each_kind_answers_its_owner_as_it_should)
 	}
 }
 
+/* What debuggers read. The upper bits of the kind tell of what the cpu can do. */
+static void is_seen(const pthread_mutex_t *m, int kind, pid_t owner, unsigned count, unsigned users)
+{
+	EXPECT_EQ(m->__data.__kind & 255, kind);
+	EXPECT_EQ(m->__data.__lock, owner != 0);
+	EXPECT_EQ(m->__data.__owner, owner);
+	EXPECT_EQ(m->__data.__count, count);
+	EXPECT_EQ(m->__data.__nusers, users);
+}
+
+static void shows_its_fields(pthread_mutex_t *m, int kind)
+{
+	struct timespec until = in_ms(CLOCK_REALTIME, SLOW_MS);
+	bool recursive = kind == PTHREAD_MUTEX_RECURSIVE;
+
+	is_seen(m, kind, 0, 0, 0);
+	for (int how = 0; how < 3; how++) {
+		EXPECT_EQ(how == 0   ? pthread_mutex_lock(m)
+			  : how == 1 ? pthread_mutex_trylock(m)
+				     : pthread_mutex_timedlock(m, &until),
+			  0);
+		is_seen(m, kind, gettid(), recursive, 1);
+		if (recursive) {
+			EXPECT_EQ(how ? pthread_mutex_trylock(m) : pthread_mutex_lock(m), 0);
+			is_seen(m, kind, gettid(), 2, 1);
+			EXPECT_EQ(pthread_mutex_unlock(m), 0);
+			is_seen(m, kind, gettid(), 1, 1);
+		}
+		if (kind == PTHREAD_MUTEX_ERRORCHECK) {
+			EXPECT_EQ(pthread_mutex_lock(m), EDEADLK);
+			is_seen(m, kind, gettid(), 0, 1);
+		}
+		EXPECT_EQ(pthread_mutex_unlock(m), 0);
+		is_seen(m, kind, 0, 0, 0);
+	}
+}
+
+static void *show_their_fields(void *arg)
+{
+	pthread_mutex_t statics[PLAIN] = {
+		[PTHREAD_MUTEX_NORMAL] = PTHREAD_MUTEX_INITIALIZER,
+		[PTHREAD_MUTEX_RECURSIVE] = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP,
+		[PTHREAD_MUTEX_ERRORCHECK] = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP,
+		[PTHREAD_MUTEX_ADAPTIVE_NP] = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP,
+	};
+	pthread_mutex_t m;
+
+	for (int kind = 0; kind < PLAIN; kind++) {
+		shows_its_fields(&statics[kind], kind);
+		make(&m, &(struct kind){ .type = kind });
+		shows_its_fields(&m, kind);
+	}
+	return arg;
+}
+
+TEST(the_fields_of_each_kind_are_glibc_s)
+{
+	in_threads(4, show_their_fields);
+}
+
+static struct {
+	pthread_mutex_t m;
+	pthread_cond_t c;
+	bool go;
+} waited = { .c = PTHREAD_COND_INITIALIZER };
+
+static void *waits_at_cond(void *arg)
+{
+	EXPECT_EQ(pthread_mutex_lock(&waited.m), 0);
+	tick(arg);
+	while (!waited.go)
+		EXPECT_EQ(pthread_cond_wait(&waited.c, &waited.m), 0);
+	EXPECT_EQ(pthread_mutex_unlock(&waited.m), 0);
+	return NULL;
+}
+
+/* For it is to lock it again. */
+TEST(who_waits_at_a_condition_variable_is_counted_as_a_user)
+{
+	for (int kind = 0; kind < PLAIN; kind++) {
+		struct event begun = { 0 };
+		pthread_t t[2];
+		make(&waited.m, &kinds[kind]);
+		waited.go = false;
+		start(t, 2, waits_at_cond, &begun);
+		await(&begun, 2);
+		settle();
+		is_seen(&waited.m, kinds[kind].type, 0, 0, 2);
+		EXPECT_EQ(pthread_mutex_destroy(&waited.m), EBUSY);
+		EXPECT_EQ(pthread_mutex_lock(&waited.m), 0);
+		EXPECT_EQ(waited.m.__data.__nusers, 3);
+		waited.go = true;
+		EXPECT_EQ(pthread_cond_broadcast(&waited.c), 0);
+		EXPECT_EQ(pthread_mutex_unlock(&waited.m), 0);
+		join(t, 2);
+		is_seen(&waited.m, kinds[kind].type, 0, 0, 0);
+		EXPECT_EQ(pthread_mutex_destroy(&waited.m), 0);
+	}
+}
+
 static void *sees_itself(void *arg)
 {
 	pthread_mutex_t *m = arg;
