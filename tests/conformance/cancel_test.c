@@ -468,6 +468,50 @@ TEST(a_destructor_is_cancelled_after_a_return)
 	EXPECT_EQ(pthread_key_delete(key), 0);
 }
 
+/* ---- what was, and what cannot be ---- */
+
+static void *changes_state_and_type(void *arg)
+{
+	int old = -1;
+
+	EXPECT_EQ(pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &old), 0);
+	EXPECT_EQ(old, PTHREAD_CANCEL_DEFERRED);
+	EXPECT_EQ(pthread_setcanceltype(77, &old), EINVAL);
+	EXPECT_EQ(pthread_setcanceltype(-1, NULL), EINVAL);
+	EXPECT_EQ(old, PTHREAD_CANCEL_DEFERRED);
+	EXPECT_EQ(pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &old), 0);
+	EXPECT_EQ(old, PTHREAD_CANCEL_ASYNCHRONOUS);
+	EXPECT_EQ(pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, NULL), 0);
+	EXPECT_EQ(pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &old), 0);
+	EXPECT_EQ(old, PTHREAD_CANCEL_DEFERRED);
+	EXPECT_EQ(pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old), 0);
+	EXPECT_EQ(old, PTHREAD_CANCEL_ENABLE);
+	EXPECT_EQ(pthread_setcancelstate(77, &old), EINVAL);
+	EXPECT_EQ(pthread_setcancelstate(-1, NULL), EINVAL);
+	EXPECT_EQ(old, PTHREAD_CANCEL_ENABLE);
+	EXPECT_EQ(pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old), 0);
+	EXPECT_EQ(old, PTHREAD_CANCEL_DISABLE);
+	EXPECT_EQ(pthread_cancel(pthread_self()), 0);
+	pthread_testcancel();
+	EXPECT_EQ(pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL), 0);
+	/* Deferred, so not there. */
+	cleaned++;
+	/* The next begins as all do. */
+	if (arg)
+		EXPECT_EQ(pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL), 0);
+	pthread_testcancel();
+	return NULL;
+}
+
+TEST(a_change_of_state_or_type_tells_what_was_and_refuses_what_cannot_be)
+{
+	for (int i = 1; i <= 4; i++) {
+		void *how = i % 2 ? &cleaned : NULL;
+		EXPECT_EQ(on_thread(changes_state_and_type, how), how ? 0 : (long)PTHREAD_CANCELED);
+		EXPECT_EQ(cleaned, i);
+	}
+}
+
 /* ---- what is looked at before ---- */
 
 /* Cancelled before it calls: what its arguments are comes first. */
