@@ -98,6 +98,97 @@ TEST(each_page_of_the_guard_guards)
 	}
 }
 
+/* ---- what is told of a thread ---- */
+
+enum { ASKED = 300 * 1024, GUARD = 2 * PAGE };
+
+static struct event shown;
+static char *_Atomic of_its_stack;
+static void *first_s;
+
+static void *shows_its_stack(void *arg)
+{
+	char local;
+
+	of_its_stack = &local;
+	tick(&shown);
+	await(arg, 1);
+	return NULL;
+}
+
+/* Of that thread, and what lies on its stack does. */
+static void is_told(pthread_t t, const void *on_stack, int detached, long guard, void **base)
+{
+	pthread_attr_t attr;
+	int state = -1;
+	size_t size, is = 77;
+	void *stack;
+
+	EXPECT_EQ(pthread_getattr_np(t, &attr), 0);
+	EXPECT_EQ(pthread_attr_getstack(&attr, &stack, &size), 0);
+	EXPECT(on_stack >= stack && (char *)on_stack < (char *)stack + size);
+	EXPECT_EQ(pthread_attr_getdetachstate(&attr, &state), 0);
+	EXPECT_EQ(state, detached);
+	EXPECT_EQ(pthread_attr_getguardsize(&attr, &is), 0);
+	EXPECT_EQ(is, guard);
+	if (guard > 0)
+		EXPECT(size >= ASKED && size < ASKED + 64 * 1024);
+	*base = stack;
+	EXPECT_EQ(pthread_attr_destroy(&attr), 0);
+}
+
+static void *asks_of_the_first(void *arg)
+{
+	pthread_t *first = arg;
+	void *base;
+
+	is_told(*first, first, PTHREAD_CREATE_JOINABLE, 0, &base);
+	EXPECT(base == first_s);
+	return NULL;
+}
+
+TEST(the_first_thread_is_told_of_to_itself_and_to_others)
+{
+	pthread_t me = pthread_self();
+	void *base;
+
+	is_told(me, &me, PTHREAD_CREATE_JOINABLE, 0, &first_s);
+	on_thread(asks_of_the_first, &me);
+	is_told(me, &me, PTHREAD_CREATE_JOINABLE, 0, &base);
+	EXPECT(base == first_s);
+}
+
+TEST(a_thread_is_told_of_to_another_detached_or_not)
+{
+	void *base[3], *again;
+	pthread_attr_t attr;
+	char *local[3];
+	pthread_t t[3];
+	static struct event go;
+
+	pthread_attr_init(&attr);
+	EXPECT_EQ(pthread_attr_setstacksize(&attr, ASKED), 0);
+	EXPECT_EQ(pthread_attr_setguardsize(&attr, GUARD), 0);
+	for (int i = 0; i < 3; i++) {
+		int how = i == 2 ? PTHREAD_CREATE_DETACHED : PTHREAD_CREATE_JOINABLE;
+		EXPECT_EQ(pthread_attr_setdetachstate(&attr, how), 0);
+		EXPECT_EQ(pthread_create(&t[i], &attr, shows_its_stack, &go), 0);
+		await(&shown, i + 1);
+		local[i] = of_its_stack;
+		is_told(t[i], local[i], how, GUARD, &base[i]);
+		for (int j = 0; j < i; j++)
+			EXPECT(base[i] != base[j]);
+	}
+	EXPECT_EQ(pthread_detach(t[1]), 0);
+	for (int i = 0; i < 3; i++) {
+		is_told(t[i], local[i], i ? PTHREAD_CREATE_DETACHED : PTHREAD_CREATE_JOINABLE,
+			GUARD, &again);
+		EXPECT(again == base[i]);
+	}
+	tick(&go);
+	EXPECT_EQ(pthread_join(t[0], NULL), 0);
+}
+
 /* ---- policy and mask ---- */
 
 struct sched {
