@@ -214,6 +214,61 @@ TEST(each_thread_has_its_name)
 	EXPECT(strcmp(text, "again\n") == 0);
 }
 
+static void other_is_called(pthread_t t, const char *name)
+{
+	char have[16] = "?";
+
+	EXPECT_EQ(pthread_getname_np(t, have, sizeof(have)), 0);
+	EXPECT(strcmp(have, name) == 0);
+	EXPECT_EQ(pthread_getname_np(t, have, sizeof(have) - 1), ERANGE);
+}
+
+static struct event renamed, answered;
+
+static void *is_renamed(void *arg)
+{
+	pthread_t first = *(pthread_t *)arg;
+
+	is_called("the first");
+	tick(&answered);
+	await(&renamed, 1);
+	is_called("worker");
+	wander();
+	is_called("worker");
+	EXPECT_EQ(pthread_setname_np(pthread_self(), "its own"), 0);
+	other_is_called(first, "the first");
+	EXPECT_EQ(pthread_setname_np(first, "called by it"), 0);
+	other_is_called(first, "called by it");
+	tick(&answered);
+	await(&renamed, 2);
+	is_called("fifteen letters");
+	return NULL;
+}
+
+TEST(a_thread_is_named_by_another)
+{
+	pthread_t t, me = pthread_self();
+
+	EXPECT_EQ(prctl(PR_SET_NAME, "the first"), 0);
+	start(&t, 1, is_renamed, &me);
+	await(&answered, 1);
+	other_is_called(t, "the first");
+	EXPECT_EQ(pthread_setname_np(t, "worker"), 0);
+	other_is_called(t, "worker");
+	is_called("the first");
+	tick(&renamed);
+	await(&answered, 2);
+	is_called("called by it");
+	other_is_called(t, "its own");
+	EXPECT_EQ(pthread_setname_np(t, "sixteen letters!"), ERANGE);
+	other_is_called(t, "its own");
+	EXPECT_EQ(pthread_setname_np(t, "fifteen letters"), 0);
+	other_is_called(t, "fifteen letters");
+	tick(&renamed);
+	join(&t, 1);
+	is_called("called by it");
+}
+
 /* ---- timer slack, a directory of one's own, privileges ---- */
 
 static int usual_slack;
