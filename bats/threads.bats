@@ -143,20 +143,58 @@ C
 @test "thread-local C++ objects are destroyed, exceptions and cancellation unwind" {
 	cat >"$work/cxx.cc" <<'C'
 #include <cstdio>
+#include <cxxabi.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
-static int locals, frames;
+static int locals, frames, within, forced, any;
+static void count(int &n) { __sync_fetch_and_add(&n, 1); }
 struct Local { int n = 1; ~Local() { __sync_fetch_and_add(&locals, n); } };
-struct Frame { ~Frame() { __sync_fetch_and_add(&frames, 1); } };
+struct Frame { ~Frame() { count(frames); } };
+/* While one is cancelled another is thrown, and caught. */
+struct Throws {
+	~Throws()
+	{
+		try { throw std::runtime_error("within"); } catch (std::exception &) { count(within); }
+	}
+};
 static thread_local Local local;
 static sem_t never;
-static void *cancelled(void *) { Frame f; sem_wait(&never); return nullptr; }
-static void *exits(void *) { Frame f; std::string s(100, 'x'); pthread_exit(nullptr); }
-int main()
+static void waits()
+{
+	Frame f;
+	try {
+		Throws t;
+		sem_wait(&never);
+	} catch (std::exception &) {
+		abort(); /* it is none of these */
+	} catch (abi::__forced_unwind &) {
+		count(forced);
+		throw;
+	}
+}
+static void *cancelled(void *)
+{
+	Frame f;
+	try { waits(); } catch (...) { count(any); throw; }
+	return nullptr;
+}
+static void ends() { Frame f; std::string s(100, 'x'); pthread_exit(nullptr); }
+static void *exits(void *)
+{
+	Frame f;
+	try { ends(); } catch (...) { Throws t; count(any); throw; }
+	return nullptr;
+}
+static void *swallows(void *)
+{
+	try { sem_wait(&never); } catch (...) { }
+	return nullptr;
+}
+int main(int argc, char **)
 {
 	sem_init(&never, 0, 0);
 	std::vector<std::thread> all;
@@ -175,14 +213,29 @@ int main()
 		pthread_create(&t, nullptr, exits, nullptr);
 		pthread_join(t, nullptr);
 	}
-	printf("%d %d\n", locals, frames);
+	printf("%d %d %d %d %d\n", locals, frames, within, forced, any);
+	fflush(stdout);
+	if (argc > 1) {
+		pthread_create(&t, nullptr, swallows, nullptr);
+		pthread_cancel(t);
+		pthread_join(t, nullptr);
+		puts("swallowed");
+	}
 }
 C
 	g++ -std=c++20 -O1 -pthread "$work/cxx.cc" -o "$work/cxx"
-	for procs in 1 2 8; do
-		run preloaded $procs "$work/cxx"
+	ulimit -c 0
+	for how in "" "preloaded 1" "preloaded 2" "preloaded 8"; do
+		# shellcheck disable=SC2086  # words
+		run $how "$work/cxx"
 		[ "$status" -eq 0 ]
-		[ "$output" = "150 40" ]
+		[ "$output" = "150 80 40 20 40" ]
+		# Who does not let it pass ends the process.
+		# shellcheck disable=SC2086  # words
+		run $how "$work/cxx" swallows
+		[ "$status" -eq 134 ]
+		[ "${lines[0]}" = "150 80 40 20 40" ]
+		[ "${lines[1]}" = "FATAL: exception not rethrown" ]
 	done
 }
 
