@@ -199,6 +199,17 @@ $(BUILD)/explore/%: tests/explore/%.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -g -O1 $(WARN) -D_GNU_SOURCE -Wl,-z,now -o $@ $< -pthread
 
+# Programs of libraries of threads, for bats/runtimes.bats: once, for their headers take compilers long.
+RUNTIMES := $(addprefix $(BUILD)/runtimes/,cxx tbb gomp iomp)
+$(BUILD)/runtimes/cxx: LIBRARIES := -std=c++20
+$(BUILD)/runtimes/tbb: LIBRARIES := -std=c++20 -ltbb -lboost_thread -lboost_chrono -lboost_system
+$(BUILD)/runtimes/cxx $(BUILD)/runtimes/tbb: $(BUILD)/runtimes/%: tests/apps/source/%.cc
+	@mkdir -p $(@D)
+	$(Q)g++ -O1 -pthread -o $@ $< $(LIBRARIES)
+$(BUILD)/runtimes/gomp $(BUILD)/runtimes/iomp: tests/apps/source/openmp.c tests/apps/source/must.h
+	@mkdir -p $(@D)
+	$(Q)$(if $(filter %/gomp,$@),gcc,clang) -O1 -fopenmp -o $@ $<
+
 # heddle explore on each, beside a thousand native runs; some minutes, and no part of check.
 .PHONY: check-explore
 check-explore: all $(PLANTED)
@@ -240,14 +251,14 @@ check-stranger:
 # Servers are compared with their native runs, and alone with the machine.
 SERVED := bats/servers.bats
 .PHONY: check-bats bats-together
-check-bats: all $(PLANTED) $(BUILD)/bench/echo
+check-bats: all $(PLANTED) $(RUNTIMES) $(BUILD)/bench/echo
 	@bash tests/sum.sh "$(MAKE) -s bats-together" "bash tests/bats.sh $(SERVED)"
-bats-together: all $(PLANTED)
+bats-together: all $(PLANTED) $(RUNTIMES)
 	@bash tests/sum.sh -j $(JOBS) $(foreach f,$(filter-out $(SERVED),$(wildcard bats/*.bats)),"bash tests/bats.sh $(f)")
 
 # All that the tests need, for make -j.
 .PHONY: tests
-tests: all $(CORE_TESTS) $(CONFORMANCE) $(PLANTED) $(addprefix $(BUILD)/command/,hostile_test ab_test) \
+tests: all $(CORE_TESTS) $(CONFORMANCE) $(PLANTED) $(RUNTIMES) $(addprefix $(BUILD)/command/,hostile_test ab_test) \
 	$(BUILD)/release/tests/bench/core_bench bench-programs
 
 .PHONY: model
@@ -310,6 +321,8 @@ apps: apps-tools all
 BUILDS := gcc libc6-dev make libunwind-dev
 PACKAGES := $(BUILDS) g++ clang clang-format spin bats procps gdb stress-ng strace \
 	python3-minimal pigz xz-utils zstd tmux
+# Those of bats/programs.bats and bats/runtimes.bats beside them.
+PROGRAMS := pbzip2 lbzip2 bzip2 x264 libomp-dev libtbb-dev libboost-thread-dev
 # Those of bats/servers.bats, and who loads them. The ports of the daemons that some of them start are not ours.
 SERVERS := memcached redis-server mariadb-server-core mariadb-client-core sysbench varnish apache2-bin \
 	haproxy nginx unbound python3 curl wrk
@@ -318,7 +331,7 @@ SHELLS := zsh mandoc
 
 # As root installs what is missing; otherwise names the one command that does.
 .PHONY: deps tools needs apps-tools
-deps: NEEDED := $(PACKAGES) $(SERVERS) $(SHELLS)
+deps: NEEDED := $(PACKAGES) $(PROGRAMS) $(SERVERS) $(SHELLS)
 tools: NEEDED := $(PACKAGES)
 needs: NEEDED := $(BUILDS) python3-minimal
 apps-tools: NEEDED = $(PACKAGES) python3 $(shell bash tests/apps/one.bash --packages $(or $(ROWS),$$(bash tests/apps/one.bash --list | cut -f1)))

@@ -1,0 +1,178 @@
+#!/usr/bin/env bats
+# Libraries of threads: programs that check what they get say the same as natively, on few kernel threads.
+load common
+load few
+
+setup() {
+	: >"$work/in"
+}
+
+# What waits for a barrier, or for a lock of libomp's, yields at first: to the kernel if no other is to run.
+@test "C++20: futures, latches, barriers, semaphores, shared locks, waits on atomics, 500 stop tokens" {
+	the_same_on_few 501 16 "$top/build/runtimes/cxx"
+	[ "$(cat "$work/out")" = "all good" ]
+}
+
+@test "oneTBB's tasks, Boost's threads" {
+	the_same_on_few 41 0 "$top/build/runtimes/tbb"
+	[ "$(cat "$work/out")" = "all good" ]
+}
+
+# On one cpu: with fewer Ps than there are cpus its futexes are left to the kernel, see heddle_start.
+@test "OpenMP by libgomp" {
+	cpu=$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')
+	export OMP_NUM_THREADS=16 OMP_WAIT_POLICY=passive
+	the_same_on_few 16 0 taskset -c "$cpu" "$top/build/runtimes/gomp"
+	[ "$(cat "$work/out")" = "all good" ]
+}
+
+@test "OpenMP by libomp" {
+	export OMP_NUM_THREADS=16 OMP_WAIT_POLICY=passive
+	the_same_on_few 16 16 "$top/build/runtimes/iomp"
+	[ "$(cat "$work/out")" = "all good" ]
+}
+
+# As Rust's standard library has them: nothing of libpthread's but the threads themselves.
+@test "mutexes, conditions, barriers and parking of raw futexes, in the manner of Rust's" {
+	build raw <<'C'
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+enum { TEAM = 40, TURNS = 50, PARKED = -1, EMPTY, NOTIFIED };
+#define MUST(c) ((c) ? (void)0 : (printf("line %d: not so: %s\n", __LINE__, #c), exit(1)))
+
+/* False when it became too late. The time is absolute. */
+static bool wait_on(atomic_uint *word, unsigned seen, const struct timespec *until)
+{
+	for (;;) {
+		if (*word != seen)
+			return true;
+		if (syscall(SYS_futex, word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, seen, until, NULL, ~0u) == 0)
+			return true;
+		if (errno == ETIMEDOUT)
+			return false;
+		MUST(errno == EAGAIN || errno == EINTR);
+		if (errno == EAGAIN)
+			return true;
+	}
+}
+static void wake(atomic_uint *word, int n)
+{
+	MUST(syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, n) >= 0);
+}
+
+/* 0: free, 1: held, 2: held, and somebody may wait. */
+static void lock(atomic_uint *m)
+{
+	unsigned free = 0;
+	if (atomic_compare_exchange_strong(m, &free, 1))
+		return;
+	for (int i = 0; i < 100 && *m == 1; i++)
+		__builtin_ia32_pause();
+	while (atomic_exchange(m, 2) != 0)
+		wait_on(m, 2, NULL);
+}
+static void unlock(atomic_uint *m)
+{
+	if (atomic_exchange(m, 0) == 2)
+		wake(m, 1);
+}
+/* A condition is how often it was notified. */
+static bool wait_cond(atomic_uint *c, atomic_uint *m, const struct timespec *until)
+{
+	unsigned seen = *c;
+	unlock(m);
+	bool intime = wait_on(c, seen, until);
+	lock(m);
+	return intime;
+}
+static void notify(atomic_uint *c, int n)
+{
+	(*c)++;
+	wake(c, n);
+}
+static void park(atomic_uint *state)
+{
+	if (atomic_fetch_sub(state, 1) == NOTIFIED)
+		return;
+	for (;;) {
+		unsigned notified = NOTIFIED;
+		wait_on(state, (unsigned)PARKED, NULL);
+		if (atomic_compare_exchange_strong(state, &notified, EMPTY))
+			return;
+	}
+}
+static void unpark(atomic_uint *state)
+{
+	if (atomic_exchange(state, NOTIFIED) == (unsigned)PARKED)
+		wake(state, 1);
+}
+
+static atomic_uint m, turned, met_m, met_c, parked[TEAM];
+static int turn, count, generation, leaders, passed;
+
+static void meet(void)
+{
+	lock(&met_m);
+	int mine = generation;
+	if (++count == TEAM) {
+		count = 0;
+		generation++;
+		leaders++;
+		notify(&met_c, INT_MAX);
+	} else {
+		while (generation == mine)
+			wait_cond(&met_c, &met_m, NULL);
+	}
+	unlock(&met_m);
+}
+static void *work(void *arg)
+{
+	int me = (int)(intptr_t)arg;
+	struct timespec past;
+	for (int i = 0; i < TURNS; i++) {
+		lock(&m);
+		while (turn % TEAM != me)
+			wait_cond(&turned, &m, NULL);
+		turn++;
+		notify(&turned, INT_MAX);
+		unlock(&m);
+		meet();
+	}
+	clock_gettime(CLOCK_MONOTONIC, &past);
+	past.tv_nsec = (past.tv_nsec + me * 1000) % 1000000000;
+	lock(&met_m);
+	while (wait_cond(&met_c, &met_m, &past))
+		;
+	unlock(&met_m);
+	/* A token goes round. */
+	for (int i = 0; i < TURNS; i++) {
+		park(&parked[me]);
+		passed++;
+		unpark(&parked[(me + 1) % TEAM]);
+	}
+	return arg;
+}
+int main(void)
+{
+	pthread_t t[TEAM];
+	for (intptr_t i = 0; i < TEAM; i++)
+		MUST(pthread_create(&t[i], NULL, work, (void *)i) == 0);
+	unpark(&parked[0]);
+	for (int i = 0; i < TEAM; i++)
+		MUST(pthread_join(t[i], NULL) == 0);
+	printf("%d %d %d\n", turn, leaders, passed);
+}
+C
+	the_same_on_few 41 0 "$work/raw"
+	[ "$(cat "$work/out")" = "2000 50 2000" ]
+}
