@@ -319,7 +319,32 @@ C
 	[ -z "$output" ]
 }
 
-@test "a junk value is named in one line and ignored" {
+@test "a junk value is named in one line and ignored, whichever variable it is of" {
+	while read -r name kind; do
+		junk=soup
+		procs=2
+		case $name:$kind in
+		*:BOOL) said="heddle: $name=soup is neither on nor off, ignored" ;;
+		*:NUMBER) said="heddle: $name=soup is no number in its range, ignored" ;;
+		*:STATS) said="heddle: $name=soup is neither on nor off nor a path from the root on, ignored" ;;
+		*:DEADLOCK) said="heddle: $name=soup is neither report nor abort nor off, ignored" ;;
+		*:SIZE) said="heddle: $name=soup is no size of 1M or more, as in 500M or 2G, nor 0, ignored" ;;
+		GOMAXPROCS:*) said="heddle: GOMAXPROCS=soup is not a number from 1 to 1024; using "[0-9]* ;;
+		HEDDLE_POLICY:*) said="heddle: policy soup: ignored: the policies are go, "* ;;
+		HEDDLE_REPLAY:*) said="heddle: replay: "*"/soup: GOMAXPROCS is not 1" ;;
+		HEDDLE_RECORD:*) junk=/no/such/file procs=1 said="heddle: record: /no/such/file: "* ;;
+		HEDDLE_TRACE:*) junk=/no/such/file said="heddle: trace: /no/such/file: cannot be made: No such file or directory" ;;
+		HEDDLE_ONLY:*) said= ;; # any text is a pattern, and this one is of others
+		*) said="nobody has told this test what is said of $name" ;;
+		esac
+		run env GOMAXPROCS=$procs "$name=$junk" LD_PRELOAD="$heddle" "$work/p"
+		echo "$name: $output"
+		[ "$status" -eq 0 ]
+		[ "${lines[-1]}" = 5 ]
+		[ "$(grep -c "$junk" <<<"$output")" -eq "$([ -z "$said" ] && echo 0 || echo 1)" ]
+		# shellcheck disable=SC2053  # a pattern
+		[[ -z $said || ${lines[0]} == $said ]]
+	done < <(sed -n 's/^VARIABLE("\([A-Z_]*\)", \([A-Z]*\),.*/\1 \2/p' "$top/shim/variables.def")
 	run env HEDDLE_SEED=soup HEDDLE_DEBUG=9 HEDDLE_PREEMPT=maybe LD_PRELOAD="$heddle" "$work/p"
 	[ "$status" -eq 0 ]
 	[ "${#lines[@]}" -eq 4 ]
@@ -327,6 +352,104 @@ C
 	[[ $output == *"HEDDLE_DEBUG=9 is no number in its range, ignored"* ]]
 	[[ $output == *"HEDDLE_PREEMPT=maybe is neither on nor off, ignored"* ]]
 	[[ $output == *5 ]]
+}
+
+# As natively; with kernel threads limited, where each thread is made by one.
+@test "creations that fail give EAGAIN, leave nothing, and one that may succeed does" {
+	build fails <<'C'
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+enum { FIRST = 500, TIMES = 20000 };
+static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+static void *waits(void *arg)
+{
+	pthread_mutex_lock(&m);
+	pthread_mutex_unlock(&m);
+	return arg;
+}
+static long status(const char *name)
+{
+	char line[256];
+	long n = -1;
+	FILE *f = fopen("/proc/self/status", "r");
+	while (n < 0 && fgets(line, sizeof(line), f))
+		if (strncmp(line, name, strlen(name)) == 0)
+			n = atol(line + strlen(name));
+	fclose(f);
+	return n;
+}
+static void limit(int what, long n)
+{
+	struct rlimit l;
+	getrlimit(what, &l);
+	l.rlim_cur = n < 0 ? l.rlim_max : (rlim_t)n;
+	if (setrlimit(what, &l) != 0)
+		exit(1);
+}
+static int bad(const pthread_attr_t *attr, int times)
+{
+	pthread_t t;
+	int n = 0;
+	for (int i = 0; i < times; i++)
+		n += pthread_create(&t, attr, waits, NULL) != EAGAIN;
+	return n;
+}
+int main(int argc, char **argv)
+{
+	int space = argc > 1 && strcmp(argv[1], "space") == 0, what = space ? RLIMIT_AS : RLIMIT_NPROC;
+	pthread_attr_t attr, huge;
+	pthread_t held, t;
+	long rss, size;
+	void *r;
+	/* Root has no limit; and nobody else is this one. */
+	if (!space && getuid() == 0 && setuid(100000 + (uid_t)getpid()) != 0)
+		return 2;
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, (size_t)64 << 20);
+	pthread_attr_init(&huge);
+	pthread_attr_setstacksize(&huge, (size_t)1 << 46);
+	/* What ended is taken again without anything new: it is held. */
+	pthread_mutex_lock(&m);
+	if (pthread_create(&held, NULL, waits, NULL) != 0)
+		return 3;
+	limit(what, space ? (status("VmSize:") + 32 * 1024) * 1024 : 1);
+	if (bad(&attr, FIRST) != 0)
+		return 4;
+	rss = status("VmRSS:");
+	size = status("VmSize:");
+	if (bad(&attr, TIMES) != 0 || (space && bad(&huge, FIRST) != 0))
+		return 5;
+	rss = status("VmRSS:") - rss;
+	size = status("VmSize:") - size;
+	limit(what, -1);
+	if (pthread_create(&t, &attr, waits, &attr) != 0)
+		return 6;
+	pthread_mutex_unlock(&m);
+	if (pthread_join(t, &r) != 0 || r != &attr || pthread_join(held, NULL) != 0)
+		return 7;
+	if (rss > 1024 || size > 1024)
+		return printf("%ld KiB, and %ld of addresses\n", rss, size), 8;
+	puts("good");
+	return 0;
+}
+C
+	run "$work/fails" space
+	[ "$output" = good ]
+	run "$work/fails" threads
+	[ "$output" = good ]
+	for procs in 1 2 8; do
+		run preloaded $procs "$work/fails" space
+		[ "$output" = good ]
+	done
+	for what in space threads; do
+		HEDDLE_PATCH=off run preloaded 2 "$work/fails" $what
+		[ "$output" = good ]
+	done
 }
 
 @test "without room for threads creation gives EAGAIN" {
