@@ -251,9 +251,10 @@ check-stranger:
 # Servers are compared with their native runs, and alone with the machine.
 SERVED := bats/servers.bats
 .PHONY: check-bats bats-together
-check-bats: all $(PLANTED) $(RUNTIMES) $(BUILD)/bench/echo
+BATS_NEED := $(PLANTED) $(RUNTIMES) $(addprefix $(BUILD)/conformance/,threads_test mutex_test)
+check-bats: all $(BATS_NEED) $(BUILD)/bench/echo
 	@bash tests/sum.sh "$(MAKE) -s bats-together" "bash tests/bats.sh $(SERVED)"
-bats-together: all $(PLANTED) $(RUNTIMES)
+bats-together: all $(BATS_NEED)
 	@bash tests/sum.sh -j $(JOBS) $(foreach f,$(filter-out $(SERVED),$(wildcard bats/*.bats)),"bash tests/bats.sh $(f)")
 
 # All that the tests need, for make -j.
