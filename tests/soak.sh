@@ -5,12 +5,18 @@
 # soak.sh BUILD [WORD...]: only what has one of the words in its name; $HEDDLE_SOAK_SECONDS says how long (an hour). A
 # failure prints the command that repeats it, and its output is kept in BUILD/soak/.
 set -u
+. "$(dirname "$0")/../bats/few.bash"
 build=$(realpath "${1:-build}")
 words=$(IFS="|"; echo "${*:2}")
 seconds=${HEDDLE_SOAK_SECONDS:-3600}
 mkdir -p "$build/soak" "$build/apps"
 export HEDDLE_STRESS_SECONDS=${HEDDLE_STRESS_SECONDS:-20} HEDDLE_TEST_SLOW=10
 export STORM_SECONDS=${STORM_SECONDS:-60} APPS_CACHE=$build/apps APPS_SLOW=5
+# It takes 13 GiB.
+million_needs=18
+free=$(awk '$1 == "MemAvailable:" { print int($2 / 1024 / 1024) }' /proc/meminfo)
+million="not begun"
+[ "$free" -ge "$million_needs" ] || million="skipped: $free GiB free, where $million_needs are wanted"
 passed=0
 failed=0
 end=$((SECONDS + seconds))
@@ -29,9 +35,7 @@ jobs() {
 	for _ in 1 2 3 4 5 6; do
 		printf 'preloaded debug %s\npreloaded release %s\n' "$build"/conformance/storm_test{,}
 	done
-	# It takes 13 GiB.
-	awk '$1 == "MemAvailable:" { exit $2 < 18 * 1024 * 1024 }' /proc/meminfo &&
-		echo "million release $build/bench/parked"
+	[ "$free" -lt "$million_needs" ] || echo "million release $build/bench/parked"
 	bash tests/apps/one.bash --list | while IFS=$'\t' read -r program _; do
 		[ -n "$(bash tests/apps/one.bash --packages "$program")" ] || echo "app release $program"
 	done
@@ -62,6 +66,24 @@ try() {
 	[ -z "$noise" ] || { kill "$noise"; wait "$noise" 2>/dev/null; }
 }
 
+# few_enough SETTING FILE: of the million there, no more kernel threads than one for each P, three, and one for each call in
+# which the kernel kept a thread, for memory, while others could run; of those a few at once.
+few_enough() {
+	local procs threads most gave room
+	procs=$(figure procs "$2")
+	threads=$(figure threads "$2")
+	most=$(figure kernelthreads "$2")
+	gave=$(($(figure retakecall "$2") + $(figure retakeblock "$2")))
+	room=$((gave < 20 ? gave : 20))
+	million="${threads:-0} at once on ${most:-?} kernel threads ($1)"
+	if [ "${threads:-0}" -gt 1000000 ] && [ "$most" -le $((procs + 3 + room)) ]; then
+		passed=$((passed + 1))
+	else
+		failed=$((failed + 1))
+		echo "not ok million-of-threads: $million"
+	fi
+}
+
 # one KIND VARIANT PROGRAM
 one() {
 	local library=$build/libheddle.so name settings where
@@ -72,7 +94,13 @@ one() {
 	case $1 in
 	core) try "$name" "${settings[@]}" "$3" ;;
 	preloaded) try "$name" "${settings[@]}" "GOMAXPROCS=$(any 1 2 3 8)" "LD_PRELOAD=$library" "$3" ;;
-	million) try "million-of-threads" "GOMAXPROCS=$(any 1 2 8)" "LD_PRELOAD=$library" "$3" memory 1000000 ;;
+	million)
+		settings=("GOMAXPROCS=$(any 1 2 8)" "HEDDLE_STATS=$build/soak/million")
+		rm -f "$build/soak/million"
+		try "million-of-threads" "${settings[@]}" "LD_PRELOAD=$library" "$3" memory 1000000
+		million="nothing was counted"
+		[ ! -e "$build/soak/million" ] || few_enough "${settings[0]}" "$build/soak/million"
+		;;
 	app)
 		where=$(mktemp -d)
 		chmod 755 "$where"
@@ -89,5 +117,6 @@ while [ $SECONDS -lt $end ]; do
 		one "$kind" "$variant" "$program" </dev/null
 	done < <(printf '%s\n' "${all[@]}" | shuf)
 done
+echo "soak: the million threads: $million"
 echo "soak: $passed passed, $failed failed"
 [ "$failed" -eq 0 ]
