@@ -236,7 +236,7 @@ fuzz: $(BUILD)/command/seeds
 # Conformance under the glibcs of other suites; needs root and the network, and is no part of check.
 .PHONY: check-glibc
 check-glibc:
-	@bash tests/glibc.sh $(BUILD) trixie sid
+	@bash tests/glibc.sh $(BUILD) bookworm=2.36- trixie=2.41- sid
 
 # The packages of make deb, in fresh roots of a suite; the same needs, and no part of check.
 .PHONY: check-deb

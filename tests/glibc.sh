@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The conformance tests under other glibcs: in a root of its own for each suite of Debian's,
 # the tree is built and check-threads run. The roots are cached below BUILD/glibc; see roots.sh.
-# Usage: glibc.sh BUILD SUITE...; $ONLY is passed on to the tests.
+# Usage: glibc.sh BUILD SUITE[=VERSION]...; that is glibc's, as its number begins. A suite without one has the newest, in a
+# root that is made anew each month. $ONLY is passed on to the tests.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 export LC_ALL=C
@@ -13,8 +14,12 @@ failed=0
 . tests/roots.sh
 
 for suite in "$@"; do
+	wanted=${suite#"${suite%%=*}"}
+	wanted=${wanted#=}
+	suite=${suite%%=*}
 	root=$cache/$suite
 	log=$cache/$suite.log
+	[ -n "$wanted" ] || [ -z "$(find "$root/var/lib/dpkg/status" -mtime +30 2>/dev/null)" ] || rm -rf "$root"
 	if ! make_root "$suite" "$suite" gcc,libc6-dev,make; then
 		echo "not ok $suite: $(why_not "$suite")"
 		failed=$((failed + 1))
@@ -23,6 +28,11 @@ for suite in "$@"; do
 	copy_tree "$root"
 	version=$(chroot "$root" dpkg-query -W -f '${Version}' libc6)
 	compiler=$(chroot "$root" gcc -dumpfullversion)
+	if [[ $version != "$wanted"* ]]; then
+		echo "not ok $suite: glibc $version, where $wanted was wanted"
+		failed=$((failed + 1))
+		continue
+	fi
 	inside "$root" "cd /heddle && ONLY='${ONLY:-}' make -s check-threads" >"$log" 2>&1
 	read -r p _ f _ <<<"$(grep -oE '[0-9]+ passed, [0-9]+ failed$' "$log" | tail -n 1)"
 	if [ -z "${p:-}" ] || [ "$((p + f))" -eq 0 ]; then
