@@ -95,9 +95,9 @@ $(foreach v,$(VARIANTS),$(eval $(call variant,$(v))))
 # The injected object: the core, shim and interpose. What it exports is its own to itself: no program's function of that
 # name comes between, and the loader need not look. Its debug twin is for tests, notrace and unpoliced to see what
 # counters and policies cost.
-$(BUILD)/exports.map: interpose/calls.def interpose/exports.sh
+$(BUILD)/exports.map: interpose/exports.sh
 	@mkdir -p $(@D)
-	$(Q)bash interpose/exports.sh interpose/calls.def >$@
+	$(Q)bash interpose/exports.sh script >$@
 
 define object
 $(1): $$(patsubst %,$(BUILD)/$(2)/%.o,$(SHIM)) $(BUILD)/$(2)/libcore.a $(BUILD)/exports.map

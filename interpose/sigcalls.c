@@ -187,6 +187,18 @@ EXPORT int pthread_kill(pthread_t thread, int sig)
 	siginfo_make(&info, sig, SI_TKILL);
 	return (int)-signal_thread(t, sig, &info);
 }
+__asm__(".symver pthread_kill, pthread_kill@@@GLIBC_2.34");
+
+/* Of programs of before glibc 2.34, which so ask whether one has ended. */
+EXPORT int old_kill(pthread_t thread, int sig);
+EXPORT int old_kill(pthread_t thread, int sig)
+{
+	const struct thread *t = served() ? thread_of(thread) : NULL;
+	int r = pthread_kill(thread, sig);
+
+	return r == 0 && t && (ld_acq(&t->life) & FINISHED) ? ESRCH : r;
+}
+__asm__(".symver old_kill, pthread_kill@GLIBC_2.2.5");
 
 EXPORT int signalfd(int fd, const sigset_t *mask, int flags)
 {

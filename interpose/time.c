@@ -153,9 +153,10 @@ EXPORT int sched_yield(void)
 	return 0;
 }
 
-/* Headers make the name another one's. */
-int old_yield(void) __asm__("pthread_yield");
+/* For programs of before glibc 2.34: exports.sh. */
+EXPORT int old_yield(void);
 EXPORT int old_yield(void)
 {
 	return sched_yield();
 }
+__asm__(".symver old_yield, pthread_yield@GLIBC_2.2.5");

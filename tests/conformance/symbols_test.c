@@ -65,6 +65,25 @@ TEST(a_thread_has_one_tid_whatever_way_its_asker_was_found)
 	run(SEVERAL, asks_who_it_is, NULL);
 }
 
+static void *ends(void *arg)
+{
+	return arg;
+}
+
+/* The test's time is its limit. */
+TEST(programs_built_long_ago_are_told_that_a_thread_has_ended)
+{
+	pthread_t t;
+
+	start(&t, 1, ends, NULL);
+	while (kill_of_old(t, 0) == 0)
+		usleep(1000);
+	EXPECT_EQ(kill_of_old(t, 0), ESRCH);
+	EXPECT_EQ(kill_of_old(t, SIGUSR1), ESRCH);
+	EXPECT_EQ(pthread_kill(t, SIGUSR1), 0);
+	join(&t, 1);
+}
+
 static sem_t semaphore;
 static _Atomic int passed_by;
 
