@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -20,6 +21,7 @@ struct fd fd_near[FD_NEAR];
 static ATOMIC(struct fd *) far[FD_MAX / FD_NEAR]; /* each as many; made at need, and never ended */
 ATOMIC(uint32_t) fd_epoch = 1;
 ATOMIC(uint32_t) fd_end;
+static ATOMIC(bool) several; /* tables: fd_unshared */
 
 void fd_rise(int fd)
 {
@@ -196,6 +198,15 @@ void fd_allshared(void)
 		add_sc(&fd_epoch, 1);
 }
 
+void fd_unshared(struct thread *t)
+{
+	t->ownfiles = true;
+	/* In this order: what was made before is of a past epoch, what is made after is not sole.
+	 */
+	st_sc(&several, true);
+	fd_allshared();
+}
+
 void fd_made(int fd, enum road road, bool nonblocking, uint32_t since)
 {
 	struct fd *p = fd_place(fd);
@@ -207,7 +218,7 @@ void fd_made(int fd, enum road road, bool nonblocking, uint32_t since)
 		road = ROAD_CALL;
 	fd_learn(fd, POLL_READ, road);
 	fd_learn(fd, POLL_WRITE, road);
-	if (!nonblocking)
+	if (!nonblocking && !ld_sc(&several))
 		st_rlx(&p->sole, since);
 }
 
@@ -365,9 +376,14 @@ static void for_range(unsigned lo, unsigned hi, void (*fn)(int fd))
 
 EXPORT int close_range(unsigned lo, unsigned hi, int flags)
 {
+	const unsigned known = CLOSE_RANGE_CLOEXEC | CLOSE_RANGE_UNSHARE;
 	bool closes = served() && lo <= hi && !((unsigned)flags & CLOSE_RANGE_CLOEXEC);
 	int r;
 
+	/* The thread's own table, that is, not its kernel thread's. */
+	if (io_self() && lo <= hi && ((unsigned)flags & CLOSE_RANGE_UNSHARE) &&
+	    !((unsigned)flags & ~known) && unshare(CLONE_FILES) != 0)
+		return -1;
 	if (closes)
 		for_range(lo, hi, fd_closing);
 	r = real_table.close_range(lo, hi, flags);

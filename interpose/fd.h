@@ -93,6 +93,12 @@ static inline bool fd_sole(int fd)
 	return p && ld_rlx(&p->sole) == ld_rlx(&fd_epoch);
 }
 
+/* fd_unshared: t, which runs, has a table of descriptors of its own: a number there is another file
+ * than in everybody else's, so the poller cannot watch it, nor a stand-in be left for it, and of no
+ * number anything is known for sure any more. */
+struct thread;
+void fd_unshared(struct thread *t);
+
 /* fd_moved: bytes have gone through fd: who waits at the other end, in the other direction,
  * need not wait for the kernel's word. */
 static inline void fd_moved(int fd, enum polldir dir)
@@ -126,7 +132,6 @@ void standin_put(int fd);
  * fd_holds: is there any? fd_held: fd, or the number that stands for it since it was closed.
  * fd_letgo: of none any more; for any t. The handlers of the program's run without: natively the
  * call has ended then. */
-struct thread;
 bool fd_holds(const struct thread *t);
 bool fd_hold(struct thread *t, int fd);
 int fd_held(const struct thread *t, int fd);

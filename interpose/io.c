@@ -191,7 +191,7 @@ long io_block(struct io *io)
 		if (r != 0)
 			return r;
 	}
-	if (io->slept && errs(io))
+	if (t->ownfiles || (io->slept && errs(io)))
 		return 1;
 	w.ticket[io->dir] = io->ticket;
 	/* That the other end reads no more, no poll tells. */

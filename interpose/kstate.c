@@ -39,9 +39,15 @@ static void spoil(void)
 
 EXPORT int unshare(int flags)
 {
-	if (served())
+	struct thread *t = served() ? thread_self() : NULL;
+	int r;
+
+	if (t)
 		spoil();
-	return real_table.unshare(flags);
+	r = real_table.unshare(flags);
+	if (t && r == 0 && (flags & CLONE_FILES))
+		fd_unshared(t);
+	return r;
 }
 
 EXPORT int setns(int fd, int type)
@@ -213,6 +219,10 @@ bool state_call(long nr, const long *a, long *r)
 	switch (nr) {
 	case SYS_prctl:
 		*r = prctl((int)a[0], a[1], a[2], a[3], a[4]);
+		return true;
+	case SYS_unshare:
+		state_settle();
+		*r = unshare((int)a[0]);
 		return true;
 	case SYS_personality:
 		*r = personality((unsigned long)a[0]);

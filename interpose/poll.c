@@ -94,6 +94,8 @@ long doze(struct pollwait *w, int n, const struct patience *p)
 	struct thread *t = thread_self();
 	long r;
 
+	if (n > 0 && t->ownfiles)
+		return -EPERM;
 	cancel_begin();
 	alert(t);
 	r = interrupted(p) ? -EINTR : netpoll_waitany(w, n, p->forever ? NULL : &p->until);

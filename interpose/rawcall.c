@@ -122,7 +122,6 @@ static bool thread_call(struct thread *t, long nr, long *a, long *r)
 	case SYS_setfsgid:
 	case SYS_setgroups:
 	case SYS_capset:
-	case SYS_unshare:
 	case SYS_setns:
 	case SYS_seccomp:
 	case SYS_ioprio_set:

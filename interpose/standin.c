@@ -51,7 +51,7 @@ bool fd_hold(struct thread *t, int fd)
 	uint32_t at = (uint32_t)t->tid;
 	struct fd *p;
 
-	if (ld_rlx(mine))
+	if (ld_rlx(mine) || t->ownfiles)
 		return false;
 	p = fd_place(fd);
 	if (!p)
@@ -215,7 +215,7 @@ void fd_closing(int fd)
 	bool held;
 
 	fd_renewed(fd);
-	if (!thread_self())
+	if (!thread_self() || thread_self()->ownfiles)
 		return;
 	/* Of one whose handler jumped away. */
 	if (p && unlikely(ld_rlx(&p->held) & FAILING))
@@ -233,7 +233,7 @@ void fd_closing(int fd)
  *       close                    its registration is gone */
 void fd_closed(int fd)
 {
-	if (thread_self())
+	if (thread_self() && !thread_self()->ownfiles)
 		netpoll_closed(fd);
 }
 

@@ -74,7 +74,7 @@ void thread_forked(void)
 
 	first = thread_self();
 	first->wired = false;
-	first->owns = first->ceilings = false;
+	first->owns = first->ceilings = first->ownfiles = false;
 	first->spoilt = first->tied = first->parent = false;
 	st_rlx(&first->making, false);
 	/* The kernel's is that of the M that forked. */
@@ -382,6 +382,7 @@ static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 	t->size = !attr && attr_defaulted() ? req.size : 0;
 	t->explicit = req.explicit;
 	t->nonew = self && self->nonew;
+	t->ownfiles = false;
 	t->named = self && self->named;
 	if (t->named)
 		strcpy(t->name, self->name);

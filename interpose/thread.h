@@ -111,6 +111,7 @@ struct thread {
 	bool tied; /* to that one and no other */
 	bool owns; /* glibc's tid for it is that one's */
 	bool ceilings; /* glibc was told its policy, for mutexes with a ceiling */
+	bool ownfiles; /* so are its descriptors: none of the poller's */
 	uint8_t yields;
 	uint64_t unlike; /* kinds of announced calls (io.h) whose last was not like most */
 	stack_t altstack; /* as the program set it */
