@@ -1,18 +1,27 @@
 /* What the kernel keeps for one thread alone: niceness, its name, timer slack, its own directory,
- * privileges it gave up. It follows its thread, no other gets it, and what is asked of
- * /proc/thread-self is the kernel's opinion. */
+ * privileges it gave up, namespaces, credentials, descriptors of its own. It follows its thread, no
+ * other gets it, and what is asked of /proc/thread-self is the kernel's opinion. */
 #include "event.h"
 #include "threads.h"
 
 #include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/close_range.h>
+#include <linux/keyctl.h>
 #include <linux/perf_event.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/fsuid.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/select.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <sys/utsname.h>
 
 enum { MANY = 20, NICER = 12 };
 
@@ -449,6 +458,320 @@ TEST(a_file_system_s_user_is_one_thread_s)
 	for (int i = 0; i < MANY; i++)
 		on_thread(acts_for, NULL);
 	EXPECT_EQ(setfsuid((uid_t)-1), 0);
+}
+
+/* ---- what only the kernel knows of, by its name alone ---- */
+
+/* Says "h4711" of a host that was named so, and 0 of others. */
+static long number_of_host(void)
+{
+	struct utsname u;
+
+	EXPECT_EQ(uname(&u), 0);
+	return u.nodename[0] == 'h' ? atol(u.nodename + 1) : 0;
+}
+
+static bool names_host(void)
+{
+	return unshare(CLONE_NEWUTS) == 0 && sethostname("h4711", 5) == 0;
+}
+
+/* That of another process, which has gone. */
+static int host_of_another = -1;
+
+static bool enters_host(void)
+{
+	return host_of_another >= 0 && setns(host_of_another, CLONE_NEWUTS) == 0;
+}
+
+static void make_host_of_another(void)
+{
+	char path[64];
+	int ready[2];
+	pid_t pid;
+	char c;
+
+	EXPECT_EQ(pipe(ready), 0);
+	pid = fork();
+	if (pid == 0) {
+		EXPECT_EQ(write(ready[1], names_host() ? "+" : "-", 1), 1);
+		pause();
+	}
+	EXPECT_EQ(read(ready[0], &c, 1), 1);
+	snprintf(path, sizeof(path), "/proc/%d/ns/uts", (int)pid);
+	if (c == '+')
+		host_of_another = open(path, O_RDONLY);
+	kill(pid, SIGKILL);
+	status_of(pid);
+}
+
+static struct __user_cap_header_struct mine = { _LINUX_CAPABILITY_VERSION_3, 0 };
+
+static long capabilities(void)
+{
+	struct __user_cap_data_struct data[2];
+
+	EXPECT_EQ(syscall(SYS_capget, &mine, data), 0);
+	return data[0].effective;
+}
+
+static bool gives_up_capability(void)
+{
+	struct __user_cap_data_struct data[2];
+
+	EXPECT_EQ(syscall(SYS_capget, &mine, data), 0);
+	data[0].effective &= ~(1u << CAP_SYS_BOOT);
+	return syscall(SYS_capset, &mine, data) == 0;
+}
+
+static long is_bounded(void)
+{
+	return prctl(PR_CAPBSET_READ, CAP_SYS_BOOT);
+}
+
+static bool is_bound(void)
+{
+	return prctl(PR_CAPBSET_DROP, CAP_SYS_BOOT) == 0;
+}
+
+static long memory_policy(void)
+{
+	int policy = -1;
+
+	syscall(SYS_get_mempolicy, &policy, NULL, 0, NULL, 0);
+	return policy;
+}
+
+static bool sets_memory_policy(void)
+{
+	enum { LOCAL = 4 };
+
+	return syscall(SYS_set_mempolicy, LOCAL, NULL, 0) == 0;
+}
+
+enum { WHO_PROCESS = 1, BEST_EFFORT_6 = 2 << 13 | 6 };
+
+static long disk_priority(void)
+{
+	return syscall(SYS_ioprio_get, WHO_PROCESS, 0);
+}
+
+static bool sets_disk_priority(void)
+{
+	return syscall(SYS_ioprio_set, WHO_PROCESS, 0, BEST_EFFORT_6) == 0;
+}
+
+static long keyring(void)
+{
+	return syscall(SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_SESSION_KEYRING, 0, 0, 0);
+}
+
+static bool joins_keyring(void)
+{
+	return syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) > 0;
+}
+
+static long user(void)
+{
+	return syscall(SYS_geteuid);
+}
+
+static bool is_user(void)
+{
+	return syscall(SYS_setresuid, -1, 1000, -1) == 0;
+}
+
+static long group(void)
+{
+	return syscall(SYS_getegid);
+}
+
+static bool is_in_group(void)
+{
+	return syscall(SYS_setresgid, -1, 1000, -1) == 0;
+}
+
+/* Of a number that all have. */
+static int common = -1;
+
+static long has_file(void)
+{
+	return fcntl(common, F_GETFD);
+}
+
+static bool closes_file(void)
+{
+	return unshare(CLONE_FILES) == 0 && close(common) == 0;
+}
+
+static bool closes_files(void)
+{
+	return close_range((unsigned)common, (unsigned)common, CLOSE_RANGE_UNSHARE) == 0;
+}
+
+static const struct own {
+	const char *name;
+	long (*get)(void);
+	bool (*set)(void); /* to another; false: not in this kernel, or for this user */
+} owns[] = {
+	{ "UTS namespace", number_of_host, names_host },
+	{ "UTS namespace of another process", number_of_host, enters_host },
+	{ "capabilities", capabilities, gives_up_capability },
+	{ "capability bounding set", is_bounded, is_bound },
+	{ "memory policy", memory_policy, sets_memory_policy },
+	{ "I/O priority", disk_priority, sets_disk_priority },
+	{ "session keyring", keyring, joins_keyring },
+	{ "user by a system call", user, is_user },
+	{ "group by a system call", group, is_in_group },
+	{ "descriptors", has_file, closes_file },
+	{ "descriptors by close_range", has_file, closes_files },
+};
+
+enum { OWNS = sizeof(owns) / sizeof(*owns), OWNERS = 4 };
+
+static long usual_of[OWNS];
+static _Atomic bool differs[OWNS];
+
+static void *has_its_own(void *arg)
+{
+	const struct own *o = &owns[(long)arg];
+	long it;
+
+	EXPECT_EQ(o->get(), usual_of[(long)arg]);
+	if (!o->set())
+		return arg;
+	it = o->get();
+	EXPECT(it != usual_of[(long)arg]);
+	for (int i = 0; i < 10; i++) {
+		wander();
+		EXPECT_EQ(o->get(), it);
+	}
+	differs[(long)arg] = true;
+	return arg;
+}
+
+static void *has_the_usual(void *arg)
+{
+	for (int i = 0; i < 5; i++) {
+		EXPECT_EQ(owns[(long)arg].get(), usual_of[(long)arg]);
+		wander();
+	}
+	return arg;
+}
+
+TEST(what_only_the_kernel_knows_of_a_thread_is_that_one_s)
+{
+	pthread_t t[OWNS][OWNERS], other[OWNS];
+
+	make_host_of_another();
+	common = open("/dev/null", O_RDONLY);
+	for (long i = 0; i < OWNS; i++)
+		usual_of[i] = owns[i].get();
+	for (long i = 0; i < OWNS; i++)
+		start(t[i], OWNERS, has_its_own, (void *)i);
+	start_numbered(other, OWNS, has_the_usual);
+	for (long i = 0; i < OWNS; i++)
+		join(t[i], OWNERS);
+	join(other, OWNS);
+	/* And none who comes after. */
+	start_numbered(other, OWNS, has_the_usual);
+	join(other, OWNS);
+	for (long i = 0; i < OWNS; i++) {
+		EXPECT_EQ(owns[i].get(), usual_of[i]);
+		if (!differs[i])
+			test_say("  skipped: %s", owns[i].name);
+	}
+}
+
+/* ---- descriptors of one's own ---- */
+
+static struct event unshared, opened, read_it;
+static int number;
+
+static int rings_soon(void)
+{
+	struct itimerspec soon = { .it_value = { 0, MS } };
+	int fd = timerfd_create(CLOCK_MONOTONIC, 0);
+
+	/* The other's number. */
+	EXPECT_EQ(fd, number);
+	EXPECT_EQ(timerfd_settime(fd, 0, &soon, NULL), 0);
+	return fd;
+}
+
+static void awaits_by_epoll(int fd)
+{
+	struct epoll_event e = { EPOLLIN, { .fd = fd } };
+	int ep = epoll_create1(0);
+
+	EXPECT_EQ(epoll_ctl(ep, EPOLL_CTL_ADD, fd, &e), 0);
+	EXPECT_EQ(epoll_wait(ep, &e, 1, -1), 1);
+	EXPECT_EQ(close(ep), 0);
+}
+
+static void awaits_by_poll(int fd)
+{
+	EXPECT_EQ(poll(&(struct pollfd){ fd, POLLIN, 0 }, 1, -1), 1);
+}
+
+static void awaits_by_select(int fd)
+{
+	fd_set set;
+
+	FD_ZERO(&set);
+	FD_SET(fd, &set);
+	EXPECT_EQ(select(fd + 1, &set, NULL, NULL, NULL), 1);
+}
+
+static void awaits_by_read(int fd)
+{
+	(void)fd;
+}
+
+static void *has_own_numbers(void *arg)
+{
+	static void (*const ways[])(int) = { awaits_by_read, awaits_by_poll, awaits_by_select,
+					     awaits_by_epoll };
+
+	EXPECT_EQ(unshare(CLONE_FILES), 0);
+	tick(&unshared);
+	await(&opened, 1);
+	settle();
+	for (int i = 0; i < 20; i++) {
+		uint64_t n = 0;
+		int fd = rings_soon();
+		ways[i % 4](fd);
+		EXPECT_EQ(read(fd, &n, sizeof(n)), sizeof(n));
+		EXPECT_EQ(n, 1);
+		EXPECT_EQ(close(fd), 0);
+	}
+	return arg;
+}
+
+static void *reads_the_common_one(void *arg)
+{
+	uint64_t n = 0;
+
+	await(&unshared, 1);
+	number = eventfd(0, 0);
+	tick(&opened);
+	EXPECT_EQ(read(number, &n, sizeof(n)), sizeof(n));
+	EXPECT_EQ(n, 5);
+	tick(&read_it);
+	return arg;
+}
+
+TEST(two_tables_of_descriptors_are_waited_in_by_the_same_numbers)
+{
+	pthread_t t[2];
+
+	start(&t[0], 1, has_own_numbers, NULL);
+	start(&t[1], 1, reads_the_common_one, NULL);
+	join(&t[0], 1);
+	settle();
+	EXPECT_EQ(read_it.n, 0);
+	EXPECT_EQ(eventfd_write(number, 5), 0);
+	join(&t[1], 1);
 }
 
 /* ---- what the kernel counts ---- */
