@@ -362,6 +362,8 @@ EXPORT int sigtimedwait(const sigset_t *set, siginfo_t *info, const struct times
 	if (unlikely(lent != 0))
 		signals_pass_on(t, lent);
 	cancel_unblocks(t);
+	if (r > 0)
+		timer_taken(&mine);
 	if (r > 0 && info && user_store(info, &mine, sizeof(mine)) != 0)
 		r = -EFAULT;
 	return (int)io_answer(r);

@@ -52,6 +52,7 @@ static void run_handler(int sig, siginfo_t *info, void *uc)
 		arch_syscall3(SYS_kill, getpid(), sig, 0);
 		return;
 	}
+	timer_taken(info);
 	if (ld_rlx(&actions[sig].flags) & SA_SIGINFO) {
 		memcpy(&fn, &handler, sizeof(fn));
 		fn(sig, info, uc);

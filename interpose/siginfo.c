@@ -22,8 +22,11 @@ enum { FREE = 0, BUSY = 1 /* it is being written or read */ };
 static ATOMIC(uint64_t) owners[SLOTS];
 static struct {
 	ATOMIC(uint64_t) order;
+	ATOMIC(uint64_t)
+	missed; /* of a timer's: order and how many more; TAKEN: it says so no more */
 	siginfo_t info;
 } slots[SLOTS];
+#define TAKEN UINT64_MAX
 static ATOMIC(uint64_t) orders, published;
 static ATOMIC(uint32_t) used, high; /* high: beyond it none was ever used */
 
@@ -63,6 +66,7 @@ static uint64_t put(uint64_t owner, const siginfo_t *info)
 	rise(i + 1);
 	order = add_sc(&orders, 1) + 1;
 	st_rlx(&slots[i].order, order);
+	st_rlx(&slots[i].missed, order << 32);
 	slots[i].info = *info;
 	/* Release: pairs with the acquires of oldest, take and undo. */
 	st_rel(&owners[i], owner);
@@ -114,8 +118,30 @@ static bool take(uint64_t owner, siginfo_t *info)
 			return false;
 	} while (!cas_acq(&owners[i], owner, BUSY));
 	*info = slots[i].info;
+	if (info->si_code == SI_TIMER)
+		info->si_overrun += (int)(uint32_t)xchg_sc(&slots[i].missed, TAKEN);
 	release(i);
 	return true;
+}
+
+/* A timer has one signal pending at most, and the others are counted with it. False: it has none.
+ *   we: see the timer's number there     it: takes that one, puts another in its place
+ *       count by a CAS, which fails, for the order there is another */
+static bool count_missed(uint64_t owner, const siginfo_t *info)
+{
+	for (uint32_t i = 0, n = ld_sc(&high); i < n; i++) {
+		uint64_t missed = ld_acq(&slots[i].missed);
+		while (missed != TAKEN && ld_acq(&owners[i]) == owner &&
+		       (uint32_t)ld_rlx(&slots[i].order) == missed >> 32 &&
+		       slots[i].info.si_code == SI_TIMER &&
+		       slots[i].info.si_timerid == info->si_timerid) {
+			uint64_t more = (uint32_t)info->si_overrun + 1;
+			if (cas_sc(&slots[i].missed, missed, missed + more))
+				return true;
+			missed = ld_acq(&slots[i].missed);
+		}
+	}
+	return false;
 }
 
 /* One was put too many: that one, or, if who claimed the other has taken it, the other. */
@@ -144,8 +170,11 @@ bool pending_room(void)
 
 void pending_add(struct pending *p, int sig, const siginfo_t *info)
 {
-	uint64_t bit = signal_bit(sig), order = put(owner_of(p, sig), info);
+	uint64_t bit = signal_bit(sig), order;
 
+	if (info->si_code == SI_TIMER && count_missed(owner_of(p, sig), info))
+		return;
+	order = put(owner_of(p, sig), info);
 	if (sig >= FIRST_QUEUED)
 		add_sc(&p->queued[sig - FIRST_QUEUED], 1);
 	if ((or_sc(&p->set, bit) & bit) && sig < FIRST_QUEUED && order != 0)

@@ -33,6 +33,10 @@ static const uint64_t signals_ignored_by_default = (uint64_t)1 << (SIGCHLD - 1) 
 bool signal_tid(pid_t tid, int sig, long *r);
 bool signal_tid_info(pid_t tid, int sig, const siginfo_t *info, long *r);
 
+/* timer_taken: the program is about to hear of that signal: of what timer_getoverrun tells, if it
+ * is a timer's. For handlers too. In tids.c. */
+void timer_taken(const siginfo_t *info);
+
 /* on_altstack: does t, which is the caller, run on the alternate stack that it has set? */
 bool on_altstack(const struct thread *t);
 
@@ -110,7 +114,8 @@ void signals_adopt(struct thread *t);
 /* ---- siginfo.c: what came with those that are pending ---- */
 
 /* pending_room: may one more be queued? RLIMIT_SIGPENDING says how many, of ours alone.
- * pending_add: one more; of a number that is not queued the first stays. pending_claim: true for
+ * pending_add: one more; of a number that is not queued the first stays, and of a timer, which
+ * counts the others. pending_claim: true for
  * the one who takes the oldest away. pending_count: how many. pending_look: what came with the
  * oldest from that place on; its place, 0: none. pending_drop: forgets all. siginfo_make: what
  * comes with one that is sent without. pending_forked, siginfo_forked: in a child, of one thread:
