@@ -15,7 +15,11 @@ static volatile bool over;
 static void *ends_the_storm(void *arg)
 {
 	const char *text = getenv("STORM_SECONDS");
+	sigset_t all;
 
+	/* Which would end the sleep. */
+	sigfillset(&all);
+	EXPECT_EQ(pthread_sigmask(SIG_BLOCK, &all, NULL), 0);
 	sleep(text ? (unsigned)atoi(text) : 1);
 	over = true;
 	return arg;
@@ -29,28 +33,63 @@ static pthread_t begin(void)
 	return t;
 }
 
-/* ---- signals: 10,000 a second, queued ones, to threads that park, run and block ---- */
+/* ---- signals: 10,000 a second, to threads that park, run and block, and to the process ---- */
 
-enum { TARGETS = 12, QUEUED_AT_ONCE = 500, PERIOD_US = 1000, BATCH = 10 };
+/* So many at least, however slow; of these so many not handled yet: the kernel queues no more. */
+enum { TARGETS = 12, PER_MS = 10, LEAST = 3000, QUEUED_AT_ONCE = 300, BATCH = 200 };
+
+/* To a thread: queued, and one that merges; to the process: queued, sent with and without a
+ * value, and one that merges. */
+enum {
+	DIRECTED = 34,
+	PROCESS_QUEUED,
+	PROCESS_KILLED,
+	DIRECTED_MERGED = SIGUSR1,
+	PROCESS_MERGED = SIGUSR2
+};
+
+struct account {
+	long sent;
+	struct event handled;
+};
 
 static struct target {
 	pthread_t t;
-	_Atomic long sent;
-	struct event handled, end;
+	struct account queued, merged;
+	struct event begun, end;
 	int ends[2];
-	bool blocks; /* the signal, all the time */
+	bool blocks; /* all of them, until the end */
 } targets[TARGETS];
 
+static struct account process[3];
 static __thread struct target *self;
-static _Atomic long strays;
+static _Atomic long strays, sum_of_values;
 
-static void on_queued(int sig)
+static struct account *account_of(int sig)
 {
-	(void)sig;
-	if (!self || self->blocks)
+	switch (sig) {
+	case PROCESS_QUEUED:
+		return &process[0];
+	case PROCESS_KILLED:
+		return &process[1];
+	case PROCESS_MERGED:
+		return &process[2];
+	default:
+		return !self ? NULL : sig == DIRECTED ? &self->queued : &self->merged;
+	}
+}
+
+static void on_signal(int sig, siginfo_t *info, void *uc)
+{
+	struct account *a = account_of(sig);
+
+	(void)uc;
+	if (!a || (self && self->blocks))
 		atomic_fetch_add(&strays, 1);
 	else
-		tick(&self->handled);
+		tick(&a->handled);
+	if (sig == PROCESS_QUEUED)
+		sum_of_values += info->si_value.sival_int;
 }
 
 static void parks_again_and_again(void)
@@ -81,6 +120,25 @@ static void blocks_in_the_kernel(void)
 	syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &t, NULL);
 }
 
+static void all_signals(int how)
+{
+	mask(how, DIRECTED);
+	mask(how, DIRECTED_MERGED);
+	mask(how, PROCESS_QUEUED);
+	mask(how, PROCESS_KILLED);
+	mask(how, PROCESS_MERGED);
+}
+
+/* What was pending for it comes all, and comes here. */
+static void lets_in(struct target *me)
+{
+	me->blocks = false;
+	all_signals(SIG_UNBLOCK);
+	await(&me->queued.handled, (int)me->queued.sent);
+	await(&me->merged.handled, me->merged.sent > 0);
+	EXPECT_EQ(me->merged.handled.n, me->merged.sent > 0);
+}
+
 static void *is_target(void *arg)
 {
 	static void (*const ways[])(void) = { parks_again_and_again, waits_for_input, computes_on,
@@ -90,58 +148,129 @@ static void *is_target(void *arg)
 	self = &targets[i];
 	self->blocks = i % 3 == 2;
 	if (self->blocks)
-		mask(SIG_BLOCK, SIGRTMIN);
-	tick(&self->end);
-	while (atomic_load(&self->end.n) < 2)
+		all_signals(SIG_BLOCK);
+	tick(&self->begun);
+	while (atomic_load(&self->end.n) == 0)
 		ways[i % 4]();
+	if (self->blocks)
+		lets_in(self);
 	return arg;
+}
+
+static bool room(const struct account *a)
+{
+	return a->sent - a->handled.n < QUEUED_AT_ONCE;
+}
+
+static void send_at_random(uint64_t *luck)
+{
+	struct target *to = &targets[chance(luck) % TARGETS];
+	union sigval value = { .sival_int = (int)(chance(luck) % 1000) };
+	struct account *a;
+
+	switch (chance(luck) % 8) {
+	case 0:
+		a = &process[0];
+		if (!room(a))
+			return;
+		a->sent++;
+		sum_of_values -= value.sival_int;
+		EXPECT_EQ(sigqueue(getpid(), PROCESS_QUEUED, value), 0);
+		break;
+	case 1:
+		a = &process[1];
+		if (!room(a))
+			return;
+		a->sent++;
+		EXPECT_EQ(kill(getpid(), PROCESS_KILLED), 0);
+		break;
+	case 2:
+		process[2].sent++;
+		EXPECT_EQ(kill(getpid(), PROCESS_MERGED), 0);
+		break;
+	case 3:
+		to->merged.sent++;
+		EXPECT_EQ(pthread_kill(to->t, DIRECTED_MERGED), 0);
+		break;
+	default:
+		if (!room(&to->queued))
+			return;
+		to->queued.sent++;
+		EXPECT_EQ(pthread_kill(to->t, DIRECTED), 0);
+	}
+}
+
+static long sent(void)
+{
+	long sum = 0;
+
+	for (int i = 0; i < 3; i++)
+		sum += process[i].sent;
+	for (int i = 0; i < TARGETS; i++)
+		sum += targets[i].queued.sent + targets[i].merged.sent;
+	return sum;
+}
+
+static void handled_as_sent(struct target *to)
+{
+	tick(&to->end);
+	await(&to->queued.handled, (int)to->queued.sent);
+	EXPECT_EQ(pthread_join(to->t, NULL), 0);
+	EXPECT_EQ(to->queued.handled.n, to->queued.sent);
+	EXPECT(to->merged.handled.n <= to->merged.sent);
+	EXPECT_EQ(to->merged.handled.n > 0, to->merged.sent > 0);
 }
 
 TEST_IN(STORM_LIMIT, of_ten_thousand_signals_a_second_none_is_lost_or_goes_astray)
 {
+	static const int signals[] = { DIRECTED, PROCESS_QUEUED, PROCESS_KILLED, DIRECTED_MERGED,
+				       PROCESS_MERGED };
+	struct sigaction action = { .sa_sigaction = on_signal,
+				    .sa_flags = SA_SIGINFO | SA_RESTART };
 	uint64_t luck = test_seed();
 	pthread_t timer;
-	long sum = 0;
+	long since, due = 0, now;
 
-	handle_with(SIGRTMIN, on_queued, SA_RESTART);
+	for (int i = 0; i < 5; i++)
+		EXPECT_EQ(sigaction(signals[i], &action, NULL), 0);
 	for (long i = 0; i < TARGETS; i++) {
 		EXPECT_EQ(pipe(targets[i].ends), 0);
 		start(&targets[i].t, 1, is_target, (void *)i);
-		await(&targets[i].end, 1);
+		await(&targets[i].begun, 1);
 	}
 	timer = begin();
-	while (!over) {
-		for (int i = 0; i < BATCH; i++) {
-			struct target *to = &targets[chance(&luck) % TARGETS];
-			/* The kernel queues only so many. Who blocks it gets one, which stays. */
-			if (to->blocks ? to->sent > 0 : to->sent - to->handled.n > QUEUED_AT_ONCE)
-				continue;
-			to->sent++;
-			EXPECT_EQ(pthread_kill(to->t, SIGRTMIN), 0);
-		}
-		usleep(PERIOD_US);
+	since = now_ms();
+	while (!over || sent() < LEAST) {
+		now = (now_ms() - since) * PER_MS;
+		for (int i = 0; i < BATCH && due < now; i++, due++)
+			send_at_random(&luck);
+		usleep(1000);
 	}
-	for (int i = 0; i < TARGETS; i++) {
-		if (!targets[i].blocks)
-			await(&targets[i].handled, (int)targets[i].sent);
-		sum += targets[i].sent;
-		tick(&targets[i].end);
-		EXPECT_EQ(pthread_join(targets[i].t, NULL), 0);
-		EXPECT_EQ(targets[i].handled.n, targets[i].blocks ? 0 : targets[i].sent);
-	}
+	for (int i = 0; i < 3; i++)
+		await(&process[i].handled, i < 2 ? (int)process[i].sent : process[i].sent > 0);
+	for (int i = 0; i < TARGETS; i++)
+		handled_as_sent(&targets[i]);
+	for (int i = 0; i < 2; i++)
+		EXPECT_EQ(process[i].handled.n, process[i].sent);
+	EXPECT(process[2].handled.n <= process[2].sent);
+	EXPECT_EQ(sum_of_values, 0);
 	EXPECT_EQ(strays, 0);
 	EXPECT_EQ(pthread_join(timer, NULL), 0);
-	test_say("  %lld signals", (long long)sum);
+	test_say("  %lld signals in %lld ms", (long long)sent(), (long long)(now_ms() - since));
 }
 
 /* ---- children, from several threads beside others that lock and allocate ---- */
 
+/* So many at least, however slow. */
+enum { CHILDREN = 30 };
+
 static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic long children;
+static _Atomic bool enough;
 
 static void *locks_and_allocates(void *arg)
 {
-	while (!over) {
+	while (!enough) {
 		pthread_mutex_lock(&busy);
 		free(malloc(1 + (size_t)chance(&(uint64_t){ 7 }) % 5000));
 		pthread_mutex_unlock(&busy);
@@ -159,7 +288,7 @@ static void *has_children(void *arg)
 {
 	uint64_t luck = test_seed() + (uint64_t)(long)arg;
 
-	while (!over) {
+	while (!over || children < CHILDREN) {
 		int code = (int)(chance(&luck) % 100), status;
 		bool threads = chance(&luck) % 2;
 		pid_t pid = fork();
@@ -177,15 +306,31 @@ static void *has_children(void *arg)
 	return arg;
 }
 
+static int open_descriptors(void)
+{
+	DIR *all = opendir("/proc/self/fd");
+	int n = 0;
+
+	EXPECT(all != NULL);
+	while (readdir(all))
+		n++;
+	closedir(all);
+	return n;
+}
+
 TEST_IN(STORM_LIMIT, children_of_busy_threads_live_and_are_waited_for)
 {
 	pthread_t timer = begin(), parents[4], others[4];
+	int before = open_descriptors();
 
 	start(others, 4, locks_and_allocates, NULL);
 	start_numbered(parents, 4, has_children);
 	join(parents, 4);
+	enough = true;
 	join(others, 4);
 	EXPECT_EQ(pthread_join(timer, NULL), 0);
+	FAILS(waitpid(-1, NULL, WNOHANG), ECHILD);
+	EXPECT_EQ(open_descriptors(), before);
 	test_say("  %lld children", (long long)children);
 }
 
