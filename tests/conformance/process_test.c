@@ -105,26 +105,43 @@ TEST(before_a_fork_the_last_handler_goes_first_and_after_it_last)
 	EXPECT(was_told(""));
 }
 
+enum { FORKS = 200, AT_ONCE = 20, PARKED = 100 };
+
 static void *forks_often(void *arg)
 {
-	for (int i = 0; i < 200; i++) {
-		pid_t pid = fork();
-		if (pid == 0)
-			_exit(i % 100);
-		EXPECT_EQ(status_of(pid), i % 100 << 8);
+	for (int i = 0; i < FORKS; i += AT_ONCE) {
+		pid_t pid[AT_ONCE];
+		for (int k = 0; k < AT_ONCE; k++) {
+			pid[k] = fork();
+			if (pid[k] == 0)
+				_exit((i + k) % 100);
+			EXPECT(pid[k] > 0);
+		}
+		for (int k = 0; k < AT_ONCE; k++)
+			EXPECT_EQ(status_of(pid[k]), (i + k) % 100 << 8);
 	}
 	FAILS(waitpid(-1, NULL, 0), ECHILD);
 	return arg;
 }
 
-TEST(many_forks_among_a_hundred_threads_are_reaped)
-{
-	pthread_t t[100];
+static struct event parked, forked;
 
-	start(t, 100, sleeps_on, NULL);
+static void *parks(void *arg)
+{
+	tick(&parked);
+	await(&forked, 1);
+	return arg;
+}
+
+TEST(many_forks_among_a_hundred_parked_threads_are_reaped)
+{
+	pthread_t t[PARKED];
+
+	start(t, PARKED, parks, NULL);
+	await(&parked, PARKED);
 	on_thread(forks_often, NULL);
-	others_end = true;
-	join(t, 100);
+	tick(&forked);
+	join(t, PARKED);
 }
 
 /* ---- the ways out ---- */

@@ -273,3 +273,49 @@ TEST(the_stops_of_a_child_are_told_to_who_traces_it)
 	join(&maker, 1);
 	join(&tracer, 1);
 }
+
+/* A child that asks to be traced, and the thread that made it among eight that compute: the kernel
+ * answers that thread alone. */
+enum { COMPUTERS = 8, STEPS = 16 };
+
+static volatile long seen_word = 12345;
+
+static void *traces_its_own(void *arg)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		signal(SIGUSR2, SIG_IGN);
+		EXPECT_EQ(ptrace(PTRACE_TRACEME, 0, NULL, NULL), 0);
+		for (;;)
+			raise(SIGUSR2);
+	}
+	for (int i = 0; i < STEPS; i++) {
+		/* Each of them, though it would ignore it; or the end of one step. */
+		EXPECT_EQ(waitpid(pid, &status, 0), pid);
+		EXPECT(WIFSTOPPED(status));
+		EXPECT_EQ(WSTOPSIG(status), i % 2 ? SIGTRAP : SIGUSR2);
+		errno = 0;
+		EXPECT_EQ(ptrace(PTRACE_PEEKDATA, pid, &seen_word, NULL), 12345);
+		EXPECT_EQ(errno, 0);
+		usleep(200);
+		sched_yield();
+		EXPECT_EQ(ptrace(i % 2 ? PTRACE_CONT : PTRACE_SINGLESTEP, pid, NULL, NULL), 0);
+	}
+	EXPECT_EQ(kill(pid, SIGKILL), 0);
+	reap(pid);
+	return arg;
+}
+
+TEST(a_thread_traces_its_child_while_others_compute)
+{
+	pthread_t t[COMPUTERS], tracers[2];
+
+	start(t, COMPUTERS, computes, NULL);
+	start(tracers, 2, traces_its_own, NULL);
+	join(tracers, 2);
+	stop = true;
+	join(t, COMPUTERS);
+}
