@@ -89,6 +89,7 @@ ROWS = [
     Row("waits pingpong-sleeper", go=True),
     Row("waits pingpong-broadcast", go=True),
     Row("waits pingpong-sem", go=True),
+    Row("waits pingpong-wired"),
     Row("waits pingpong-shared"),
     Row("waits barrier-64 {cpus}", go=True),
     Row("waits queue-4+4", go=True),

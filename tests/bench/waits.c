@@ -2,6 +2,7 @@
 #include "bench.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -90,14 +91,14 @@ static void sem_player(unsigned me, uint64_t n)
 	}
 }
 
-static uint64_t by_sems(int shared, uint64_t n)
+static uint64_t by_sems(void (*player)(unsigned, uint64_t), int shared, uint64_t n)
 {
 	uint64_t ns;
 
 	turns = 0;
 	sem_init(&sem[0], shared, 1);
 	sem_init(&sem[1], shared, 0);
-	ns = bench_team(2, sem_player, n);
+	ns = bench_team(2, player, n);
 	MUST(turns == 2 * n);
 	sem_destroy(&sem[0]);
 	sem_destroy(&sem[1]);
@@ -106,13 +107,25 @@ static uint64_t by_sems(int shared, uint64_t n)
 
 static uint64_t pingpong_sem(uint64_t n)
 {
-	return by_sems(0, n);
+	return by_sems(sem_player, 0, n);
+}
+
+/* Each tied to its kernel thread by what that alone knows of it: a directory of its own. */
+static void wired_player(unsigned me, uint64_t n)
+{
+	MUST(unshare(CLONE_FS) == 0);
+	sem_player(me, n);
+}
+
+static uint64_t pingpong_wired(uint64_t n)
+{
+	return by_sems(wired_player, 0, n);
 }
 
 /* Which other processes might use, too: glibc's own. */
 static uint64_t pingpong_shared(uint64_t n)
 {
-	return by_sems(1, n);
+	return by_sems(sem_player, 1, n);
 }
 
 /* A round: everybody does its share of WORK_NS, then all meet. The figure is the round's time
@@ -215,6 +228,7 @@ const struct row bench_rows[] = {
 	{ .name = "pingpong-sleeper", .timed = pingpong_sleeper },
 	{ .name = "pingpong-broadcast", .timed = pingpong_broadcast },
 	{ .name = "pingpong-sem", .timed = pingpong_sem },
+	{ .name = "pingpong-wired", .timed = pingpong_wired },
 	{ .name = "pingpong-shared", .timed = pingpong_shared },
 	{ .name = "barrier-64", .once = barrier_64 },
 	{ .name = "queue-4+4", .timed = queue_4_4, .multiple = SIDE },
