@@ -226,3 +226,71 @@ if len(sys.argv) == 1: subprocess.run([sys.executable, '-c', sys.orig_argv[2], '
 	[ "$(grep -c "wired for" "$work/dump")" -eq 5 ]
 	grep -q "^  wired  *6 times a thread was tied to its kernel thread: policy 2, state 1, lock 1, tracer 1, timer 1$" "$work/err"
 }
+
+# The same thread: tied, free again, tied for good; then others after it has ended.
+@test "a thread that has given back what it was tied for is tied no more, nor is one that comes after" {
+	build gives_back <<-'C'
+		#include <pthread.h>
+		#include <sched.h>
+		#include <semaphore.h>
+		#include <stdio.h>
+		#include <unistd.h>
+		static sem_t done, go;
+		static void policy(int policy)
+		{
+			pthread_setschedparam(pthread_self(), policy, &(struct sched_param){ 0 });
+			sem_post(&done);
+			sem_wait(&go);
+		}
+		static void *changes(void *arg)
+		{
+			policy(SCHED_BATCH);
+			policy(SCHED_OTHER);
+			unshare(CLONE_FS);
+			policy(SCHED_BATCH);
+			policy(SCHED_OTHER);
+			return arg;
+		}
+		static void *waits(void *arg)
+		{
+			sem_post(&done);
+			sem_wait(&go);
+			return arg;
+		}
+		static void says(const char *what)
+		{
+			sem_wait(&done);
+			puts(what);
+			fflush(stdout);
+			getchar();
+			sem_post(&go);
+		}
+		int main(void)
+		{
+			pthread_t t;
+			pthread_create(&t, NULL, changes, NULL);
+			says("tied");
+			says("free");
+			says("state");
+			says("stays");
+			pthread_join(t, NULL);
+			pthread_create(&t, NULL, waits, NULL);
+			says("later");
+			return pthread_join(t, NULL);
+		}
+	C
+	mkfifo "$work/in"
+	"$command" run -p 2 "$work/gives_back" <"$work/in" >"$work/said" 3>&- &
+	pid=$!
+	exec 4>"$work/in"
+	for step in tied:1 free:0 state:1 stays:1 later:0; do
+		until_said "${step%:*}" "$work/said"
+		"$command" dump "$pid" >"$work/dump"
+		echo "$step"
+		cat "$work/dump"
+		[ "$(grep -c "wired for" "$work/dump")" -eq "${step#*:}" ]
+		echo >&4
+	done
+	exec 4>&-
+	wait "$pid"
+}
