@@ -5,6 +5,7 @@
 #include <link.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@ static struct object {
 	const char *file;
 	const ElfW(Sym) * symbols;
 	const char *names;
+	size_t names_size;
 	const uint16_t *versions;
 	const uint64_t *bloom;
 	const uint32_t *buckets, *chains;
@@ -34,6 +36,40 @@ static bool is(const char *a, const char *b)
 	while (*a && *a == *b)
 		a++, b++;
 	return *a == *b;
+}
+
+/* As the loader hashes. */
+static struct lookup_name sought(const char *name)
+{
+	struct lookup_name n = { name, 1, 5381 };
+
+	for (const char *c = name; *c; c++, n.size++)
+		n.hash = n.hash * 33 + (unsigned char)*c;
+	return n;
+}
+
+static uint64_t eight(const char *at)
+{
+	uint64_t word;
+
+	memcpy(&word, at, sizeof(word));
+	return word;
+}
+
+/* Is that symbol called so? Its own name may be shorter, and the last of all. */
+static bool is_called(const struct object *o, const ElfW(Sym) * s, const struct lookup_name *n)
+{
+	const char *its = o->names + s->st_name;
+	size_t last = n->size - sizeof(uint64_t);
+
+	if (s->st_name > o->names_size || n->size > o->names_size - s->st_name)
+		return false;
+	if (n->size < sizeof(uint64_t))
+		return is(n->text, its);
+	for (size_t i = 0; i < last; i += sizeof(uint64_t))
+		if (eight(n->text + i) != eight(its + i))
+			return false;
+	return eight(n->text + last) == eight(its + last);
 }
 
 static bool describe(struct object *o, const struct link_map *map)
@@ -54,6 +90,9 @@ static bool describe(struct object *o, const struct link_map *map)
 			break;
 		case DT_STRTAB:
 			o->names = at;
+			break;
+		case DT_STRSZ:
+			o->names_size = d->d_un.d_val;
 			break;
 		case DT_VERSYM:
 			o->versions = at;
@@ -118,9 +157,9 @@ bool lookup_begin(void)
 
 /* The symbols of that name, in whatever version: the first, or the one after s; NULL: no more. */
 static const ElfW(Sym) *
-	another(const struct object *o, const char *name, uint32_t h, const ElfW(Sym) * s)
+	another(const struct object *o, const struct lookup_name *n, const ElfW(Sym) * s)
 {
-	uint32_t i;
+	uint32_t i, h = n->hash;
 
 	if (s) {
 		i = (uint32_t)(s - o->symbols);
@@ -137,8 +176,7 @@ static const ElfW(Sym) *
 	for (;; i++) {
 		uint32_t entry = o->chains[i - o->first];
 		s = &o->symbols[i];
-		if ((entry | 1) == (h | 1) && s->st_shndx != SHN_UNDEF &&
-		    is(o->names + s->st_name, name))
+		if ((entry | 1) == (h | 1) && s->st_shndx != SHN_UNDEF && is_called(o, s, n))
 			return s;
 		if (entry & 1)
 			return NULL;
@@ -146,52 +184,48 @@ static const ElfW(Sym) *
 }
 
 /* In its default version. */
-static const ElfW(Sym) * find(const struct object *o, const char *name, uint32_t h)
+static const ElfW(Sym) * find(const struct object *o, const struct lookup_name *n)
 {
-	const ElfW(Sym) *s = another(o, name, h, NULL);
+	const ElfW(Sym) *s = another(o, n, NULL);
 
 	while (s && o->versions && (o->versions[s - o->symbols] & HIDDEN))
-		s = another(o, name, h, s);
+		s = another(o, n, s);
 	return s;
 }
 
-static uint32_t hash_of(const char *name)
+void *lookup_named(const struct lookup_name *name)
 {
-	uint32_t h = 5381;
-
-	for (const char *c = name; *c; c++)
-		h = h * 33 + (unsigned char)*c;
-	return h;
-}
-
-void *lookup_next(const char *name)
-{
-	uint32_t h = hash_of(name);
-
 	for (int k = 0; k < nobjects; k++) {
-		const ElfW(Sym) *s = find(&objects[k], name, h);
+		const ElfW(Sym) *s = find(&objects[k], name);
 		if (!s)
 			continue;
 		found = k;
 		/* One that the loader chooses when it is asked. */
 		if (ELF64_ST_TYPE(s->st_info) == STT_GNU_IFUNC)
-			return dlsym(RTLD_NEXT, name);
+			return dlsym(RTLD_NEXT, name->text);
 		return (void *)(objects[k].base + s->st_value);
 	}
 	return NULL;
 }
 
+void *lookup_next(const char *name)
+{
+	struct lookup_name n = sought(name);
+
+	return lookup_named(&n);
+}
+
 void *lookup_before(const char *name, const void *next)
 {
-	uint32_t h = hash_of(name);
-	const ElfW(Sym) *ours = own.nbuckets ? find(&own, name, h) : NULL, *s = NULL;
+	struct lookup_name n = sought(name);
+	const ElfW(Sym) *ours = own.nbuckets ? find(&own, &n) : NULL, *s = NULL;
 	int k;
 
 	if (!ours)
 		return NULL;
 	for (k = 0; k < nobjects && !s; k++)
-		s = another(&objects[k], name, h, NULL);
-	for (; s; s = another(&objects[k - 1], name, h, s))
+		s = another(&objects[k], &n, NULL);
+	for (; s; s = another(&objects[k - 1], &n, s))
 		if (objects[k - 1].base + s->st_value == (uintptr_t)next)
 			return (void *)(own.base + ours->st_value);
 	return NULL;
@@ -211,17 +245,18 @@ void *lookup_behind(const char *name)
 
 void *lookup_in(const struct link_map *object, const char *name)
 {
+	struct lookup_name n = sought(name);
 	struct object o;
 	const ElfW(Sym) *s = NULL;
 
 	if (describe(&o, object) && o.nbuckets != 0)
-		s = find(&o, name, hash_of(name));
+		s = find(&o, &n);
 	return s ? (void *)(o.base + s->st_value) : NULL;
 }
 
 bool lookup_reaches(const struct link_map *from, const char *name)
 {
-	uint32_t h = hash_of(name);
+	struct lookup_name n = sought(name);
 	bool behind = !from;
 
 	/* Not past heddle: what is there may be unloaded meanwhile. */
@@ -229,7 +264,7 @@ bool lookup_reaches(const struct link_map *from, const char *name)
 	     map = map->l_next) {
 		const ElfW(Sym) * s;
 		struct object o;
-		if (behind && describe(&o, map) && o.nbuckets != 0 && (s = find(&o, name, h)) &&
+		if (behind && describe(&o, map) && o.nbuckets != 0 && (s = find(&o, &n)) &&
 		    (!o.versions || o.versions[s - o.symbols] > VER_NDX_GLOBAL))
 			return false;
 		behind |= map == from;
@@ -253,16 +288,16 @@ static void replace(const ElfW(Sym) * ours, struct span *at, bool now)
 {
 	const struct object *c = &objects[libc];
 	const char *name = own.names + ours->st_name;
-	uint32_t h = hash_of(name);
+	struct lookup_name n = sought(name);
 	const ElfW(Sym) * s;
 
 	if (finds(name))
 		return;
 	/* A wrapper's own, behind heddle, may ask for libc's yet, and ours calls the wrapper's. */
 	for (int k = 0; k < libc; k++)
-		if (find(&objects[k], name, h))
+		if (find(&objects[k], &n))
 			return;
-	for (s = another(c, name, h, NULL); s; s = another(c, name, h, s)) {
+	for (s = another(c, &n, NULL); s; s = another(c, &n, s)) {
 		if (ELF64_ST_TYPE(s->st_info) == STT_GNU_IFUNC)
 			continue;
 		/* Relaxed: the loader, on whatever thread, reads the old value or the new one. */
@@ -304,12 +339,12 @@ bool lookup_replace(void)
 
 size_t lookup_size(const char *name, const void *fn)
 {
-	uint32_t h = hash_of(name);
+	struct lookup_name n = sought(name);
 	const void *symbol = NULL;
 	Dl_info info;
 
 	for (int k = 0; k < nobjects; k++) {
-		const ElfW(Sym) *s = find(&objects[k], name, h);
+		const ElfW(Sym) *s = find(&objects[k], &n);
 		if (s && objects[k].base + s->st_value == (uintptr_t)fn)
 			return s->st_size;
 	}

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* lookup_begin: false if some object is not of the kind that can be searched so. */
 bool lookup_begin(void);
@@ -12,6 +13,27 @@ bool lookup_begin(void);
 /* lookup_next: the function of that name, in its default version, of the first object behind ours
  * that has one; or NULL. */
 void *lookup_next(const char *name);
+
+/* lookup_named: as lookup_next, of a name that is known with its size and hash: at the start of a
+ * program none of two hundred is gone through letter by letter. */
+struct lookup_name {
+	const char *text;
+	size_t size; /* with the zero at the end */
+	uint32_t hash;
+};
+void *lookup_named(const struct lookup_name *name);
+
+/* LOOKUP_HASH: of a literal of at most LOOKUP_LONGEST letters, a constant: from 5381 on, for each
+ * letter 33 times what there is and the letter. */
+enum { LOOKUP_LONGEST = 32 };
+#define LOOKUP_HASH(s) LOOKUP_16(LOOKUP_16(5381u, s, 0), s, 16)
+#define LOOKUP_16(h, s, i)                                                                         \
+	LOOKUP_4(LOOKUP_4(LOOKUP_4(LOOKUP_4(h, s, i), s, i + 4), s, i + 8), s, i + 12)
+#define LOOKUP_4(h, s, i)                                                                          \
+	LOOKUP_1(LOOKUP_1(LOOKUP_1(LOOKUP_1(h, s, i), s, i + 1), s, i + 2), s, i + 3)
+#define LOOKUP_1(h, s, i)                                                                          \
+	((h) * (sizeof(s) - 1 > (i) ? 33u : 1u) +                                                  \
+	 (sizeof(s) - 1 > (i) ? (unsigned char)(s)[sizeof(s) - 1 > (i) ? (i) : 0] : 0u))
 
 /* lookup_before: heddle's own function of that name, if next is some version of the one that
  * lookup_next finds; or NULL. Writes nothing, so anybody may ask at any time. */
