@@ -30,6 +30,7 @@
 enum {
 	IORING_SETUP_SINGLE_ISSUER_ = 1 << 12,
 	IORING_REGISTER_RING_FDS_ = 20,
+	SYS_pidfd_send_signal_ = 424,
 	SYS_futex_waitv_ = 449,
 };
 
@@ -106,12 +107,6 @@ static bool thread_call(struct thread *t, long nr, long *a, long *r)
 	case SYS_rt_tgsigqueueinfo:
 		return (pid_t)a[0] == getpid() &&
 		       signal_tid_info((pid_t)a[1], (int)a[2], (const siginfo_t *)a[3], r);
-	case SYS_kill:
-	case SYS_rt_sigqueueinfo:
-		/* Each thread's tid means the process, to the kernel. */
-		if (thread_by_tid((pid_t)a[0]))
-			a[0] = getpid();
-		return false;
 	case SYS_setuid:
 	case SYS_setgid:
 	case SYS_setreuid:
@@ -294,6 +289,15 @@ static long raw_sigaction(int sig, long act, long old)
 static bool signal_call(long nr, const long *a, long *r)
 {
 	switch (nr) {
+	case SYS_kill:
+		*r = kill((pid_t)a[0], (int)a[1]);
+		return true;
+	case SYS_rt_sigqueueinfo:
+		*r = signal_queue_raw((pid_t)a[0], (int)a[1], (const void *)a[2]);
+		return true;
+	case SYS_pidfd_send_signal_:
+		*r = pidfd_send_signal((int)a[0], (int)a[1], (siginfo_t *)a[2], (unsigned)a[3]);
+		return true;
 	case SYS_rt_sigaction:
 		if (a[3] != SIGSET_BYTES || a[0] == 32 || a[0] == 33)
 			return false;

@@ -128,49 +128,6 @@ long signal_self(int sig)
 	return r;
 }
 
-/* Does the kernel take that for this process? Each of its threads' tids names it. */
-static bool is_own(pid_t pid)
-{
-	return pid == getpid() || thread_by_tid(pid);
-}
-
-/* To its own process: the first thread takes it, if it does not block it, as the kernel has it;
- * else the caller, if that does not block it: so it is delivered before the call returns, as it
- * would be if the caller were the only one to take it. Else it is pending by then, for the process
- * or for one who does not block it, which it would not be if the kernel gave it to a thread of ours
- * that has yet to run and to let us know. */
-EXPORT int kill(pid_t pid, int sig)
-{
-	siginfo_t info;
-	long r;
-
-	if (!served() || !thread_self() || pid <= 0 || !is_own(pid))
-		return real_table.kill(pid, sig);
-	if (sig <= 0 || sig > 64)
-		return real_table.kill(getpid(), sig);
-	siginfo_make(&info, sig, SI_USER);
-	if (!(signals_let_in() & signal_bit(sig))) {
-		if (gmask() & signal_bit(sig))
-			return real_table.kill(getpid(), sig);
-		r = signal_self(sig);
-		if (r == 0)
-			return 0;
-		errno = (int)-r;
-		return -1;
-	}
-	if (signal_choice(sig, &info)) {
-		signal_push_lent(thread_first(), sig);
-		/* Only the caller, perhaps, does not block it. */
-		if (unlikely(signals_held() & ~gmask()) && signals_unblocked())
-			signals_run();
-	} else if (gmask() & signal_bit(sig)) {
-		signal_put_off(sig, &info);
-	} else {
-		signal_thread(thread_self(), sig, &info);
-	}
-	return 0;
-}
-
 EXPORT int pthread_kill(pthread_t thread, int sig)
 {
 	struct thread *t = served() ? thread_of(thread) : NULL;

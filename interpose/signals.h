@@ -10,7 +10,12 @@
 struct pending;
 struct thread;
 
-enum { SIGNALS = 65, SIGSET_BYTES = 8 /* the kernel's */ };
+enum {
+	SIGNALS = 65,
+	/* the kernel's */
+	SIGSET_BYTES = 8,
+	SIGINFO_BYTES = 48, /* the rest is empty */
+};
 
 /* The first of those of which as many are pending as were sent. */
 enum { FIRST_QUEUED = 34 };
@@ -56,6 +61,14 @@ void sigwait_over(struct thread *t);
  */
 void signals_feed(struct thread *t);
 void signals_unfeed(struct thread *t);
+
+/* ---- sigown.c ---- */
+
+/* signal_queue_raw: rt_sigqueueinfo, as syscall() answers. */
+int signal_queue_raw(pid_t pid, int sig, const void *from);
+
+/* pidfd_send_signal: younger than some headers and C libraries. */
+int pidfd_send_signal(int fd, int sig, siginfo_t *from, unsigned flags);
 
 /* ---- sigpend.c: pending for a thread ---- */
 

@@ -64,9 +64,6 @@ EXPORT int tgkill(pid_t pid, pid_t tid, int sig)
 	return -1;
 }
 
-/* Of which the kernel has the rest empty. */
-enum { INFO_BYTES = 48 };
-
 bool signal_tid_info(pid_t tid, int sig, const siginfo_t *info, long *r)
 {
 	struct thread *t = thread_by_tid(tid);
@@ -74,7 +71,7 @@ bool signal_tid_info(pid_t tid, int sig, const siginfo_t *info, long *r)
 
 	if (!t)
 		return false;
-	if (user_fetch(&copy, info, INFO_BYTES) != 0) {
+	if (user_fetch(&copy, info, SIGINFO_BYTES) != 0) {
 		*r = -EFAULT;
 		return true;
 	}
