@@ -2,6 +2,7 @@
  * All of it is one protocol on the G's status word: HACKING.md, "The claim" (GMP_G1). */
 #include "core.h"
 #include "courtesy.h"
+#include "mthread.h"
 #include "policies/turns.h"
 #include "sched.h"
 #include "trace.h"
@@ -239,6 +240,16 @@ void entersyscall(void)
 		entersyscall_slow(gp);
 }
 
+/* What was sent to the process before it sent what ended the call is natively delivered before the
+ * call returns, if nobody else lets it in. Here the starter lets in all that has a handler, and the
+ * kernel may have told it of the signal, which it has not come to take yet. A mask that is changed
+ * has the kernel look what is pending for this kernel thread. */
+static void take_pending(void)
+{
+	if (mthread_handled() != 0)
+		os_sigmask(os_sigmask(~(uint64_t)0));
+}
+
 static __attribute__((noinline)) bool exitsyscall_slow(struct g *gp)
 {
 	while (!cas_acq(&gp->status, GSYSCALL, GRUNNING)) {
@@ -256,6 +267,7 @@ static __attribute__((noinline)) bool exitsyscall_slow(struct g *gp)
 			winp(ld_rlx(&gp->m), gp);
 			count(ld_rlx(&gp->m)->p, syscallslow);
 			unpin(gp);
+			take_pending();
 			return lasted(lentat, ended);
 		} else if (status == GSYSCALL) {
 			continue;
