@@ -298,6 +298,25 @@ bool futex_hand(ATOMIC(uint32_t) *addr, ATOMIC(int32_t) *token, int32_t value)
 	return handed;
 }
 
+void futex_free(ATOMIC(uint32_t) *addr, uint32_t waited)
+{
+	struct bucket *b = bucket_of(addr);
+	struct glist list = { NULL, 0, NULL };
+	struct g *self = getg();
+	struct m *mp = enter(self);
+
+	lock(&b->lock);
+	/* Release: pairs with the acquire of who takes it. As in futex_hand: who is found here
+	 * keeps the object; with nobody it may be gone from here on. Who comes to wait compares
+	 * under this lock. */
+	st_rel(addr, waitq_first(b, (uintptr_t)addr) ? waited : 0);
+	wake_some_locked(b, (uintptr_t)addr, 1, (uint32_t)FUTEX_ANY, &list);
+	unlock(&b->lock);
+	if (list.head)
+		ready_list(mp, self, &list, 0);
+	outof(self);
+}
+
 int futex_requeue(ATOMIC(uint32_t) *addr, int nwake, ATOMIC(uint32_t) *addr2, int nmove, bool check,
 		  uint32_t value)
 {

@@ -44,6 +44,10 @@ int futex_wake(ATOMIC(uint32_t) *addr, int n, uint32_t bitset, int flags);
  * Returns  false if there is none, and then *token is 0. Context: any but a handler. */
 bool futex_hand(ATOMIC(uint32_t) *addr, ATOMIC(int32_t) *token, int32_t value);
 
+/* futex_free: a lock's word becomes free: waited, if anybody waits, and the oldest is woken; else
+ * 0. Nothing of the caller's is touched once it is 0. Context: any but a handler. */
+void futex_free(ATOMIC(uint32_t) *addr, uint32_t waited);
+
 /* futex_requeue: wakes up to nwake and moves up to nmove of the others to addr2, if *addr
  * is value (check == false: whatever it is).
  * Returns  how many were woken and moved, or -EAGAIN. */

@@ -1,6 +1,7 @@
 /* Priority-inheriting futexes by syscall(), the private ones. The word has its owner's tid, which
  * the kernel knows of no thread; so they are served here, by the kernel's rules for words: who
- * waits sets FUTEX_WAITERS, which sends the owner here to unlock. Nobody's priority is raised. */
+ * waits sets FUTEX_WAITERS, which sends the owner here to unlock. Nobody's priority is raised; no
+ * circle of more than one is found, and nobody hears that the owner has ended while he waited. */
 #include <errno.h>
 #include <linux/futex.h>
 
@@ -12,9 +13,9 @@
 static long lock_pi(struct thread *t, ATOMIC(uint32_t) *word, bool try, const struct deadline *d)
 {
 	uint32_t me = (uint32_t)t->tid;
+	int again = 0;
 
-	/* With the bit, once it waited: there may be others, and an unlock that found none clears
-	 * it late. */
+	/* With the bit, once it waited: there may be others. */
 	for (;;) {
 		uint32_t was = ld_rlx(word), owner = was & FUTEX_TID_MASK;
 		if (owner == 0) {
@@ -25,17 +26,19 @@ static long lock_pi(struct thread *t, ATOMIC(uint32_t) *word, bool try, const st
 		}
 		if (owner == (uint32_t)t->tid)
 			return -EDEADLK;
-		if (try)
-			return -EAGAIN;
 		/* Or he has let go meanwhile, and ended. */
 		if (!thread_numbered((pid_t)owner) && ld_rlx(word) == was)
 			return -ESRCH;
+		if (try)
+			return -EAGAIN;
 		if (!(was & FUTEX_WAITERS) && !cas_rlx(word, was, was | FUTEX_WAITERS))
 			continue;
 		me |= FUTEX_WAITERS;
-		/* Handlers run amid, and do not end it. */
-		if (futex_wait(word, was | FUTEX_WAITERS, (uint32_t)FUTEX_ANY, d, 0) == -ETIMEDOUT)
+		/* Handlers run amid, and do not end it. Who was woken in vain keeps his place. */
+		if (futex_wait(word, was | FUTEX_WAITERS, (uint32_t)FUTEX_ANY, d, again) ==
+		    -ETIMEDOUT)
 			return -ETIMEDOUT;
+		again = FUTEX_LIFO;
 	}
 }
 
@@ -43,10 +46,8 @@ static long unlock_pi(const struct thread *t, ATOMIC(uint32_t) *word)
 {
 	if ((ld_rlx(word) & FUTEX_TID_MASK) != (uint32_t)t->tid)
 		return -EPERM;
-	/* Whoever is woken finds it, and keeps the bit for the others. */
-	xchg_sc(word, FUTEX_WAITERS);
-	if (futex_wake(word, 1, (uint32_t)FUTEX_ANY, 0) == 0)
-		cas_rlx(word, FUTEX_WAITERS, 0);
+	/* Whoever is woken finds the bit alone, and keeps it for the others. */
+	futex_free(word, FUTEX_WAITERS);
 	return 0;
 }
 

@@ -146,14 +146,16 @@ static bool requeues(int cmd)
 static bool inherits(int cmd)
 {
 	return cmd == FUTEX_LOCK_PI || cmd == FUTEX_LOCK_PI2_ || cmd == FUTEX_TRYLOCK_PI ||
-	       cmd == FUTEX_UNLOCK_PI;
+	       cmd == FUTEX_UNLOCK_PI || cmd == FUTEX_WAIT_REQUEUE_PI ||
+	       cmd == FUTEX_CMP_REQUEUE_PI;
 }
 
 /* Of those that are ours: has it no point in time by a clock of choice? */
 static bool clockless(int cmd)
 {
 	return cmd == FUTEX_WAIT || cmd == FUTEX_WAKE || cmd == FUTEX_WAKE_BITSET ||
-	       cmd == FUTEX_WAKE_OP || requeues(cmd) || (inherits(cmd) && cmd != FUTEX_LOCK_PI2_);
+	       cmd == FUTEX_WAKE_OP || requeues(cmd) ||
+	       (inherits(cmd) && cmd != FUTEX_LOCK_PI2_ && cmd != FUTEX_WAIT_REQUEUE_PI);
 }
 
 /* A handler ends it, if it has a deadline or that is without SA_RESTART, and nothing else does. */
@@ -168,6 +170,28 @@ static long wait_at(ATOMIC(uint32_t) *word, uint32_t value, uint32_t bits, const
 		r = futex_wait(word, value, bits, d, 0);
 	while (r == -EINTR && ends && ld_rlx(ends) == ended);
 	return r;
+}
+
+/* Waiting at one word to lock another: who is moved there is woken, and locks it then. */
+static long pi_requeue(const long *a, const struct deadline *d)
+{
+	ATOMIC(uint32_t) *word = (ATOMIC(uint32_t) *)a[0], *lock = (ATOMIC(uint32_t) *)a[4];
+	int wakes = (int)a[2], moves = (int)a[3];
+	bool waits = ((int)a[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_REQUEUE_PI;
+	long r = bad_word((uintptr_t)lock);
+
+	if (r < 0)
+		return r;
+	if (word == lock || (!waits && (wakes != 1 || moves < 0)))
+		return -EINVAL;
+	if (user_readable((void *)word, sizeof(*word)) != 0 ||
+	    user_writable((void *)lock, sizeof(*lock)) != 0)
+		return -EFAULT;
+	if (!waits)
+		return futex_requeue(word, moves == INT_MAX ? FUTEX_ANY : 1 + moves, lock, 0, true,
+				     (uint32_t)a[5]);
+	r = wait_at(word, (uint32_t)a[2], (uint32_t)FUTEX_ANY, d);
+	return r == 0 ? pi_futex(thread_self(), lock, FUTEX_LOCK_PI, d) : r;
 }
 
 long private_futex(long *a, bool *ours)
@@ -188,8 +212,8 @@ long private_futex(long *a, bool *ours)
 		*ours = false;
 		return 0;
 	}
-	if ((cmd == FUTEX_WAIT || cmd == FUTEX_WAIT_BITSET || cmd == FUTEX_LOCK_PI ||
-	     cmd == FUTEX_LOCK_PI2_) &&
+	if ((cmd == FUTEX_WAIT || cmd == FUTEX_WAIT_BITSET || cmd == FUTEX_WAIT_REQUEUE_PI ||
+	     cmd == FUTEX_LOCK_PI || cmd == FUTEX_LOCK_PI2_) &&
 	    t &&
 	    (r = futex_deadline(&d, cmd == FUTEX_LOCK_PI ? op | FUTEX_CLOCK_REALTIME : op, t)) < 0)
 		return r;
@@ -229,6 +253,9 @@ long private_futex(long *a, bool *ours)
 			return -EFAULT;
 		return pi_futex(thread_self(), word, cmd,
 				cmd != FUTEX_TRYLOCK_PI && cmd != FUTEX_UNLOCK_PI && t ? &d : NULL);
+	case FUTEX_WAIT_REQUEUE_PI:
+	case FUTEX_CMP_REQUEUE_PI:
+		return pi_requeue(a, t ? &d : NULL);
 	case FUTEX_WAKE_OP:
 		r = wake_op(other, (uint32_t)a[5], &both);
 		if (r != 0)
