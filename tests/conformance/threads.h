@@ -173,7 +173,7 @@ static inline void mask(int how, int sig)
 	EXPECT_EQ(pthread_sigmask(how, &set, NULL), 0);
 }
 
-/* ---- memory, children, luck ---- */
+/* ---- memory, children, luck, moves ---- */
 
 /* A page; how: MAP_PRIVATE or MAP_SHARED. */
 static inline void *mapped(int how)
@@ -197,6 +197,15 @@ static inline uint32_t chance(uint64_t *state)
 {
 	*state = *state * 6364136223846793005u + 1442695040888963407u;
 	return (uint32_t)(*state >> 33);
+}
+
+/* All that may carry a thread to another kernel thread. */
+static inline void wander(void)
+{
+	for (int i = 0; i < 10; i++) {
+		sched_yield();
+		usleep(100);
+	}
 }
 
 #endif
