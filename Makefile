@@ -103,7 +103,7 @@ define object
 $(1): $$(patsubst %,$(BUILD)/$(2)/%.o,$(SHIM)) $(BUILD)/$(2)/libcore.a $(BUILD)/exports.map
 	@mkdir -p $$(@D)
 	$$(Q)$$(CC) -shared -o $$@ $$(filter %.o,$$^) $(BUILD)/$(2)/libcore.a \
-		-Wl,-Bsymbolic -Wl,-z,defs -Wl,-z,now -Wl,-soname,libheddle.so \
+		-Wl,-Bsymbolic-functions -Wl,-z,defs -Wl,-z,now -Wl,-soname,libheddle.so \
 		-Wl,--version-script=$(BUILD)/exports.map
 endef
 $(eval $(call object,$(BUILD)/libheddle.so,release))

@@ -93,7 +93,8 @@ static void set_replay(uint64_t n, const char *text)
 enum { ONLY_MOST = 256, PATH_MOST = 4096 };
 
 /* The programs that are served, if not all: patterns, with commas between. */
-static char only[ONLY_MOST];
+/* As arch_fsgsbase: it is looked at in each process. */
+static char only[ONLY_MOST] __attribute__((section(".data")));
 
 static void set_only(uint64_t n, const char *text)
 {

@@ -13,6 +13,7 @@
 
 #include "config.h"
 #include "core.h"
+#include "mode.h"
 #include "os.h"
 #include "policies/turns.h"
 #include "syscall.h"
@@ -162,7 +163,8 @@ static uint64_t record_used(void)
 
 void record_end(void)
 {
-	core_turnsend();
+	if (heddle_started())
+		core_turnsend();
 	if (turns.at && !turns.replays && is_ours(kept))
 		arch_syscall3(SYS_ftruncate, kept, (long)record_used(), 0);
 }

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <gnu/libc-version.h>
 #include <link.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/single_threaded.h>
 #include <sys/stat.h>
@@ -74,11 +73,17 @@ static const char *hides_another(void)
 	return buf;
 }
 
+/* Without atoi, which would be the only one to want three pages of the C library. */
 static bool old_glibc(void)
 {
-	int major = atoi(gnu_get_libc_version()), minor = atoi(gnu_get_libc_version() + 2);
+	const char *version = gnu_get_libc_version();
+	int minor = 0;
 
-	return major != 2 || minor < 34;
+	if (version[0] != '2' || version[1] != '.')
+		return true;
+	for (const char *c = version + 2; *c >= '0' && *c <= '9'; c++)
+		minor = minor * 10 + *c - '0';
+	return minor < 34;
 }
 
 static void forking(void)
@@ -142,7 +147,8 @@ void heddle_forked(void)
 
 void heddle_ending(void)
 {
-	tracer_flush();
+	if (started)
+		tracer_flush();
 	ending_print();
 	record_end();
 }

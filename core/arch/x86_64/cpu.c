@@ -12,7 +12,9 @@
 
 __thread struct g *heddle_g;
 
-bool arch_fsgsbase;
+/* With what is not 0 from the start: among the rest it would be alone on a page which each process
+ * would have to be given as it starts. */
+bool arch_fsgsbase __attribute__((section(".data")));
 
 /* Read by switch.S: the first at each switch. The second is for contexts that were saved before:
  * what all threads had then. */
