@@ -17,7 +17,7 @@ bool courtesy_due(uint64_t now);
 /* courtesy_look: gp runs on pp. */
 void courtesy_look(struct p *pp, struct g *gp);
 
-/* courtesy_ask: mp's running G has made gp ready, which is next on pp. */
+/* courtesy_ask: mp's running G makes gp ready, which is to be the next on pp, and its own still. */
 void courtesy_ask(struct m *mp, struct p *pp, struct g *gp);
 
 static inline void courtesy(struct m *mp, struct p *pp, struct g *gp)

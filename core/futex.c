@@ -309,8 +309,14 @@ void futex_free(ATOMIC(uint32_t) *addr, uint32_t waited)
 	/* Release: pairs with the acquire of who takes it. As in futex_hand: who is found here
 	 * keeps the object; with nobody it may be gone from here on. Who comes to wait compares
 	 * under this lock. */
-	st_rel(addr, waitq_first(b, (uintptr_t)addr) ? waited : 0);
-	wake_some_locked(b, (uintptr_t)addr, 1, (uint32_t)FUTEX_ANY, &list);
+	if (waitq_first(b, (uintptr_t)addr)) {
+		st_rel(addr, waited);
+		/* Their time is up: nobody waits. */
+		if (wake_some_locked(b, (uintptr_t)addr, 1, (uint32_t)FUTEX_ANY, &list) == 0)
+			cas_rlx(addr, waited, 0);
+	} else {
+		st_rel(addr, 0);
+	}
 	unlock(&b->lock);
 	if (list.head)
 		ready_list(mp, self, &list, 0);

@@ -22,6 +22,7 @@ static ATOMIC(struct polldesc *) unsure_list;
 /* Until some G waits for a descriptor there is no backend, and no descriptor of ours in
  * the program's table: the M that waits for timers sleeps on this word. */
 static ATOMIC(uint32_t) breakword;
+static ATOMIC(bool) owed; /* a break, by sysmon */
 
 static struct polldesc *make_chunk(ATOMIC(struct polldesc *) *at, int fd)
 {
@@ -100,6 +101,7 @@ void netpoll_forked(void)
 			st_rlx(&chunks[i], NULL);
 	pollwait_forked();
 	st_rlx(&breakword, 0);
+	st_rlx(&owed, false);
 	st_rlx(&unsure_list, NULL);
 	st_rlx(&init_lock.key, 0);
 	st_rlx(&init_lock.sleepers, 0);
@@ -196,10 +198,24 @@ struct glist netpoll(int64_t ns)
 	return list;
 }
 
+bool netpoll_owes(void)
+{
+	return ld_sc(&owed);
+}
+
+void netpoll_pay(void)
+{
+	if (unlikely(ld_rlx(&owed)) && xchg_sc(&owed, false))
+		poll_backend->wake();
+}
+
 void netpoll_break(void)
 {
 	if (ld_acq(&up)) {
-		poll_backend->wake();
+		if (unlikely(!poll_backend->wake()) && !on_sysmon()) {
+			st_sc(&owed, true);
+			notewakeup(&sched.sysmonnote);
+		}
 		return;
 	}
 	st_sc(&breakword, 1);

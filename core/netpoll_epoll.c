@@ -215,14 +215,16 @@ static int epoll_wait_events(struct pollevent *to, int n, int64_t ns)
 	return k;
 }
 
-static void epoll_wake(void)
+static bool epoll_wake(void)
 {
 	uint64_t one = 1;
 
 	/* One write is enough for any number of breaks before the poll returns. */
-	if (xchg_sc(&broken, true))
-		return;
-	arch_syscall3(__NR_write, here(&event), (long)&one, sizeof(one));
+	if (xchg_sc(&broken, true) ||
+	    arch_syscall3(__NR_write, here(&event), (long)&one, sizeof(one)) == sizeof(one))
+		return true;
+	st_sc(&broken, false);
+	return false;
 }
 
 static void epoll_forked(void)

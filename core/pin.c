@@ -246,7 +246,7 @@ void entersyscall(void)
  * has the kernel look what is pending for this kernel thread. */
 static void take_pending(void)
 {
-	if (mthread_handled() != 0)
+	if (mthread_handled() & ~ld_rlx(&getg()->sigmask))
 		os_sigmask(os_sigmask(~(uint64_t)0));
 }
 

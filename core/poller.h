@@ -13,6 +13,11 @@ struct glist netpoll(int64_t ns);
 /* netpoll_break: the M that blocks in netpoll, or the next one to do so, returns. */
 void netpoll_break(void);
 
+/* netpoll_owes: has one been asked for by a thread that has a table of descriptors of its own, where
+ * ours mean nothing? netpoll_pay: makes it. Sysmon's, which is woken for that. */
+bool netpoll_owes(void);
+void netpoll_pay(void);
+
 /* netpoll_verify: makes sure of up to n registrations that waits rely on. Not for sysmon,
  * whose descriptors are not the program's. */
 void netpoll_verify(int n);
@@ -43,7 +48,7 @@ struct pollbackend {
 	void (*forget)(int fd);
 	/* wait: up to n events; fewer, or 0, also after wake. */
 	int (*wait)(struct pollevent *ev, int n, int64_t ns);
-	void (*wake)(void);
+	bool (*wake)(void); /* false: the caller has a table of descriptors of its own */
 	void (*watchclock)(void);
 	/* forked: the descriptors are the parent's; the child's copies are closed. */
 	void (*forked)(void);

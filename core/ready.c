@@ -20,8 +20,8 @@ void ready(struct m *mp, struct g *gp)
 	st_rlx(&gp->status, GRUNNABLE);
 	trace_ready(mp, gp);
 	count(mp->p, readies);
-	runqput(mp->p, gp, true);
 	courtesy(mp, mp->p, gp);
+	runqput(mp->p, gp, true);
 	wakep(mp);
 }
 

@@ -270,7 +270,8 @@ static bool sleep_until_due(uint64_t delay, uint64_t idlesince, bool offp, uint3
 		}
 		unlock(&sched.lock);
 		/* Since those were looked at. */
-		if (sleep && (ld_sc(&sched.pursuits) != pursuits || view_ordered())) {
+		if (sleep &&
+		    (ld_sc(&sched.pursuits) != pursuits || view_ordered() || netpoll_owes())) {
 			st_sc(&sched.sysmonwait, 0);
 			sleep = false;
 		}
@@ -348,6 +349,7 @@ void sysmon(void)
 		slept = sleep_until_due(delay < next ? delay : next, pursued ? 0 : idlesince, offp,
 					pursuits);
 		mthread_accept();
+		netpoll_pay();
 		if (choose_policed())
 			own_watch();
 		now = nanotime();

@@ -190,7 +190,10 @@ static long pi_requeue(const long *a, const struct deadline *d)
 	if (!waits)
 		return futex_requeue(word, moves == INT_MAX ? FUTEX_ANY : 1 + moves, lock, 0, true,
 				     (uint32_t)a[5]);
-	r = wait_at(word, (uint32_t)a[2], (uint32_t)FUTEX_ANY, d);
+	/* Handlers run amid, and do not end it. */
+	do
+		r = futex_wait(word, (uint32_t)a[2], (uint32_t)FUTEX_ANY, d, 0);
+	while (r == -EINTR);
 	return r == 0 ? pi_futex(thread_self(), lock, FUTEX_LOCK_PI, d) : r;
 }
 

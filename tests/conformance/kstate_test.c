@@ -704,3 +704,37 @@ TEST(a_counter_of_the_kernel_s_counts_one_thread)
 	counted = true;
 	join(t, 4);
 }
+
+/* ---- descriptors of one's own, of which none is left ---- */
+
+static int fed[2];
+
+static void *is_fed(void *arg)
+{
+	char c;
+
+	EXPECT_EQ(read(fed[0], &c, 1), 1);
+	return arg;
+}
+
+/* Whoever else waits for descriptors is none of its affairs. */
+static void *sleeps_without_descriptors(void *arg)
+{
+	EXPECT_EQ(close_range(3, ~0U, CLOSE_RANGE_UNSHARE), 0);
+	for (int i = 0; i < 4; i++)
+		usleep(10000);
+	return arg;
+}
+
+TEST(who_has_closed_all_for_himself_sleeps_beside_who_waits_for_a_descriptor)
+{
+	pthread_t t, u;
+
+	EXPECT_EQ(pipe(fed), 0);
+	start(&t, 1, is_fed, NULL);
+	settle();
+	start(&u, 1, sleeps_without_descriptors, NULL);
+	join(&u, 1);
+	EXPECT_EQ(write(fed[1], "x", 1), 1);
+	join(&t, 1);
+}
