@@ -149,7 +149,7 @@ struct thing {
 };
 
 static _Atomic(struct thing *) handed;
-static _Atomic bool over;
+static _Atomic bool over, all_made;
 
 static void lets_go(struct thing *o)
 {
@@ -176,12 +176,13 @@ static void *makes_things(void *arg)
 		}
 		lets_go(o);
 	}
+	all_made = true;
 	return arg;
 }
 
 static void *has_them_too(void *arg)
 {
-	while (!over || handed) {
+	while (!all_made || handed) {
 		struct thing *o = atomic_exchange(&handed, NULL);
 		struct timespec soon;
 		if (!o) {
