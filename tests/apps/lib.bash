@@ -63,3 +63,9 @@ good() {
 	under "$@" >said 2>&1 || { tail -n 3 said; return 1; }
 	[ "$(tail -n 1 said)" = "all good" ]
 }
+
+# same_as_natively FILE: what it holds is what it held in the native run before this one.
+same_as_natively() {
+	local kept=$cache/natively-$name-$1
+	if [ ${#preload[@]} -eq 0 ]; then cp "$1" "$kept"; else diff "$kept" "$1"; fi
+}

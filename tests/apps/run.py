@@ -25,7 +25,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WAYS = ("native", "heddle")
-SECONDS = 400  # for a run
+SECONDS = 600  # for a run
 
 
 def text_of(path):

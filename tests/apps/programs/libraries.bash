@@ -44,6 +44,24 @@ app_rust() {
 	good "$file"
 }
 
+# Who dies says the same, and in the same way.
+app rust-ends "panics and stack overflows, of the first thread and of others: the message, the status" rustc
+app_rust_ends() {
+	program ends
+	for way in panic overflow; do
+		for who in first other nameless; do
+			status=0
+			under "$file" $way $who >said 2>&1 || status=$?
+			[ $status -eq $([ $way = panic ] && echo 101 || echo 134) ]
+			# Some versions tell the number of the thread, too; the shell tells who was aborted.
+			sed -E "s/' \\([0-9]+\\)/'/; /: line [0-9]+: /d" said >>ends
+		done
+	done
+	[ "$(grep -c 'has overflowed its stack' ends)" -eq 3 ]
+	[ "$(grep -c "panicked at" ends)" -eq 3 ]
+	same_as_natively ends
+}
+
 # The C++ program, with an allocator that has threads or their data of its own, preloaded behind heddle.
 allocated() {
 	local object=/usr/lib/x86_64-linux-gnu/$1 own=("${preload[@]}")

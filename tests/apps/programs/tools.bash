@@ -1,6 +1,6 @@
 # Tools: of developers, of those who search, of those who measure.
 
-app git "a repository of 600 files: packed by 4 threads, indexed, searched by 8" git
+app git "a repository of 600 files: packed by 4 threads, indexed, searched by 8; gc" git
 app_git() {
 	if [ ! -d "$cache/repo" ]; then
 		text 8
@@ -15,6 +15,14 @@ app_git() {
 	git fsck --full --strict
 	under git grep --threads 8 -c 'lin *ro' >../found
 	grep -c 'lin *ro' part-* | grep -v ':0$' | cmp - ../found
+	# Loose objects, some that nobody wants any more, and the pack: of them one pack is made.
+	for i in {1..40}; do echo "$i" >>part-aaa; git -c gc.auto=0 -c user.name=a -c user.email=a@b commit -qam "$i"; done
+	git reset -q --hard HEAD~10
+	git rev-list --objects HEAD | cut -d' ' -f1 | sort >../wanted
+	under git -c pack.threads=4 -c gc.reflogExpire=now -c gc.reflogExpireUnreachable=now gc -q --prune=now
+	[ "$(git count-objects -v | grep -E '^(count|packs|garbage):' | tr -d '\n')" = "count: 0packs: 1garbage: 0" ]
+	git fsck --full --strict --no-reflogs
+	git cat-file --batch-all-objects --batch-check='%(objectname)' | sort | cmp - ../wanted
 }
 
 app ripgrep "600 files searched by 8 threads" ripgrep
@@ -150,4 +158,33 @@ app_stress_ng_processes() {
 	stressed clone --clone-ops 200
 	stressed switch --switch-ops 50000
 	stressed mq --mq-ops 30000
+}
+
+app stress-ng-signals "9 stressors of signals, timers and semaphores, verified" stress-ng
+app_stress_ng_signals() {
+	stressed sem --timeout 3
+	stressed sigq --sigq-ops 20000
+	stressed sigchld --sigchld-ops 500
+	stressed timer --timer-ops 5000
+	stressed itimer --itimer-ops 500
+	stressed sigpending --sigpending-ops 20000
+	stressed sigsuspend --sigsuspend-ops 5000
+	stressed signest --signest-ops 2000
+	stressed kill --kill-ops 20000
+}
+
+# Latencies of threads that sleep, wait for signals, semaphores, mutexes that inherit priorities: that they had
+# their turns is looked at, not how late. The first to have had all ends the others.
+app rt-tests "cyclictest, signaltest, ptsematest, pi_stress" rt-tests
+app_rt_tests() {
+	under cyclictest -q -t 4 -i 1000 -l 300 >said
+	[ "$(grep -cE '^T: .* C: +[1-9]' said)" -eq 4 ]
+	grep -qE '^T: .* C: +300 ' said
+	under signaltest -q -t 4 -l 300 >said
+	[ "$(grep -cE '^T: .* C: +300 ' said)" -eq 4 ]
+	under ptsematest -q -t 2 -i 1000 -l 300 >said
+	[ "$(grep -cE '^#[13] -> #[02], Min' said)" -eq 2 ]
+	grep -q 'Cycles 300$' said
+	under pi_stress -q -g 2 -i 500 >said
+	[ "$(sed -n 's/^Total inversion performed: //p' said)" -ge 500 ]
 }
