@@ -13,8 +13,8 @@ struct glist netpoll(int64_t ns);
 /* netpoll_break: the M that blocks in netpoll, or the next one to do so, returns. */
 void netpoll_break(void);
 
-/* netpoll_owes: has one been asked for by a thread that has a table of descriptors of its own, where
- * ours mean nothing? netpoll_pay: makes it. Sysmon's, which is woken for that. */
+/* netpoll_owes: has one been asked for by a thread that has a table of descriptors of its own,
+ * where ours mean nothing? netpoll_pay: makes it. Sysmon's, which is woken for that. */
 bool netpoll_owes(void);
 void netpoll_pay(void);
 
