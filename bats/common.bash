@@ -10,9 +10,9 @@ preloaded() {
 	GOMAXPROCS=$procs LD_PRELOAD=$heddle "$@"
 }
 
-# build NAME < source: a C program, $work/NAME.
+# build NAME < source: a C program, $work/NAME, which may have the headers that are here.
 build() {
-	gcc -O1 -pthread -x c - -o "$work/$1" -D_GNU_SOURCE
+	gcc -O1 -pthread -x c - -o "$work/$1" -D_GNU_SOURCE -I"$top/bats"
 }
 
 # gone TEXT: until no process has it in its command line. Who was killed is there until it has had the cpu once more.
@@ -23,6 +23,15 @@ gone() {
 	done
 	pgrep -af -- "$1"
 	return 1
+}
+
+# ended PID: until that process, whosever child it is, has ended.
+ended() {
+	python3 -c 'import os, select, sys
+try:
+    select.select([os.pidfd_open(int(sys.argv[1]))], [], [])
+except ProcessLookupError:
+    pass' "$1"
 }
 
 # until_said TEXT FILE: until the process pid has written a line with that there; false if it ends before.

@@ -390,7 +390,7 @@ database() {
 	# And these 200 stacks are those that gdb finds natively.
 	end_watched
 	# Its socket has the same name, and listens until it has ended.
-	while kill -0 "$pid" 2>/dev/null; do sleep 0.05; done
+	ended "$pid"
 	rm -rf "$work/db" "$work/s"
 	database
 	python3 -c 'import socket, sys

@@ -99,7 +99,7 @@ abort_kinds() {
 	watched 2 "$work/kinds" "$work/locked" "$work/go"
 	until_states '"waiting": 4, "runnable": 1, "running": 2, "syscall, no P": 2'
 	: >"$work/go"
-	while kill -0 "$pid" 2>/dev/null; do sleep 0.05; done
+	ended "$pid"
 }
 
 # asked COMMAND...: of gdb with the script, on the process pid; on_core FILE COMMAND...: on a core file.

@@ -98,7 +98,7 @@ teardown() {
 			run "$command" stats "$pid" --json
 			[ "$status" -le 1 ]
 		done
-		while kill -0 "$pid" 2>/dev/null; do sleep 0.01; done
+		ended "$pid"
 	done
 }
 

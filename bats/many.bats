@@ -5,6 +5,7 @@ load few
 
 @test "a thousand threads at a barrier, in conditions, at read-write locks and mutexes: GOMAXPROCS + 3 in /proc/PID/status" {
 	build held <<'C'
+#include "kthreads.h"
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -44,21 +45,12 @@ static void *work(void *arg)
 	pthread_mutex_unlock(&held);
 	return arg;
 }
-static int counted(void)
-{
-	char line[256];
-	FILE *f = fopen("/proc/self/status", "r");
-	while (fgets(line, sizeof(line), f))
-		if (strncmp(line, "Threads:", 8) == 0)
-			return fclose(f), atoi(line + 8);
-	return -1;
-}
 /* When all are there; at most so many are not asleep yet. */
 static void say(const char *where)
 {
 	while (sem_wait(&all) != 0)
 		;
-	printf("%s %d\n", where, counted());
+	printf("%s %d\n", where, kernel_threads());
 }
 int main(void)
 {

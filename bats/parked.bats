@@ -6,6 +6,7 @@ load common
 build_waits() {
 	build waits <<'C'
 #define _GNU_SOURCE
+#include "kthreads.h"
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -56,17 +57,6 @@ static void *thread(void *arg)
 		exit(1);
 	left++;
 	return NULL;
-}
-
-static int kernel_threads(void)
-{
-	char line[200];
-	int n = 0;
-	FILE *f = fopen("/proc/self/status", "r");
-	while (fgets(line, sizeof(line), f))
-		sscanf(line, "Threads: %d", &n);
-	fclose(f);
-	return n;
 }
 
 int main(int argc, char **argv)

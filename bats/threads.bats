@@ -426,6 +426,7 @@ C
 
 @test "HEDDLE_MAXTHREADS: calls that end wait their turn; blocks that do not get a thread each, and a line" {
 	build blocks <<'C'
+#include "kthreads.h"
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -448,15 +449,6 @@ static void *work(void *arg)
 	}
 	done++;
 	return arg;
-}
-static int kernel_threads(void)
-{
-	char line[256];
-	FILE *f = fopen("/proc/self/status", "r");
-	while (fgets(line, sizeof(line), f))
-		if (strncmp(line, "Threads:", 8) == 0)
-			return fclose(f), atoi(line + 8);
-	return -1;
 }
 int main(int argc, char **argv)
 {

@@ -112,7 +112,7 @@ teardown() {
 
 @test "ctl changes how many run at once, in a busy and in an idle process" {
 	fifty
-	sleep 0.5
+	until_asleep
 	for n in 5 1 3; do
 		run "$command" ctl "$pid" procs=$n
 		[ "$status" -eq 0 ]

@@ -173,7 +173,7 @@ traced_pairs() {
 		sleep 0.1
 	done
 	kill -KILL "$pid"
-	while kill -0 "$pid" 2>/dev/null; do sleep 0.01; done
+	ended "$pid"
 	read_trace "$work/t"
 	[ "${found[open]}" -ge 50 ]
 }
@@ -420,7 +420,7 @@ oddity_in_one() {
 		pid=$(echo "$work/$odd".json.*)
 		pid=${pid##*.}
 		goes_on "$pid" 8
-		while kill -0 "$pid" 2>/dev/null; do sleep 0.05; done
+		ended "$pid"
 		read_trace "$work/$odd.json.$pid"
 		[ "${found[exits]}" -eq 8 ]
 		read_trace --busy "$work/$odd.json"
@@ -534,7 +534,7 @@ busy() {
 
 @test "ctl trace=on: who waited before is there, with a name; an idle process obeys, too" {
 	fifty
-	sleep 0.5
+	until_asleep
 	run "$command" ctl "$pid" "trace=$work/t"
 	[ "$status" -eq 0 ]
 	run "$command" ctl "$pid" trace=off

@@ -219,6 +219,8 @@ static void age_all(void)
 		spill(take_all(sched.allp[i]), 0);
 }
 
+/* Sequentially consistent: an odd number is seen by whoever finds the lists without what sysmon
+ * took out of them; gsettled acquires what the even one releases. */
 static void hands_full(void)
 {
 	add_sc(&sched.gfreehands, 1);

@@ -213,6 +213,8 @@ void netpoll_break(void)
 {
 	if (ld_acq(&up)) {
 		if (unlikely(!poll_backend->wake()) && !on_sysmon()) {
+			/* Before the wake; sysmon looks (netpoll_owes) once it has cleared its
+			 * note. */
 			st_sc(&owed, true);
 			notewakeup(&sched.sysmonnote);
 		}

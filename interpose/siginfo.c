@@ -4,6 +4,7 @@
  * Of the numbers below FIRST_QUEUED the bit is the signal, of the others the count. A slot is
  * published before the bit or count that says that there is one, and each who claims one of these
  * takes one slot away: so he finds one; if not, there was no room. */
+#include <limits.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -108,6 +109,12 @@ static int32_t find(uint64_t owner, uint64_t from)
 	return i;
 }
 
+/* As the kernel counts. */
+static uint64_t at_most(uint64_t overruns)
+{
+	return overruns < INT_MAX ? overruns : INT_MAX;
+}
+
 static bool take(uint64_t owner, siginfo_t *info)
 {
 	int32_t i;
@@ -119,7 +126,9 @@ static bool take(uint64_t owner, siginfo_t *info)
 	} while (!cas_acq(&owners[i], owner, BUSY));
 	*info = slots[i].info;
 	if (info->si_code == SI_TIMER)
-		info->si_overrun += (int)(uint32_t)xchg_sc(&slots[i].missed, TAKEN);
+		info->si_overrun = (int)at_most(
+			(uint32_t)info->si_overrun +
+			(uint64_t)(uint32_t)xchg_sc(&slots[i].missed, TAKEN));
 	release(i);
 	return true;
 }
@@ -135,8 +144,9 @@ static bool count_missed(uint64_t owner, const siginfo_t *info)
 		       (uint32_t)ld_rlx(&slots[i].order) == missed >> 32 &&
 		       slots[i].info.si_code == SI_TIMER &&
 		       slots[i].info.si_timerid == info->si_timerid) {
-			uint64_t more = (uint32_t)info->si_overrun + 1;
-			if (cas_sc(&slots[i].missed, missed, missed + more))
+			uint64_t sum = at_most((uint32_t)missed +
+					       (uint64_t)(uint32_t)info->si_overrun + 1);
+			if (cas_sc(&slots[i].missed, missed, missed >> 32 << 32 | sum))
 				return true;
 			missed = ld_acq(&slots[i].missed);
 		}

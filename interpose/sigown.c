@@ -133,7 +133,7 @@ static bool is_own_fd(int fd)
 	const char *at;
 	long n;
 
-	text_put(&t, "/proc/self/fdinfo/");
+	text_put(&t, "/proc/thread-self/fdinfo/");
 	text_num(&t, fd);
 	if (os_readfile(path, buf, sizeof(buf)) < 0)
 		return false;
@@ -141,7 +141,7 @@ static bool is_own_fd(int fd)
 	if (at)
 		return atoi(at + strlen("\nPid:\t")) == getpid();
 	t.len = 0;
-	text_put(&t, "/proc/self/fd/");
+	text_put(&t, "/proc/thread-self/fd/");
 	text_num(&t, fd);
 	n = arch_syscall3(SYS_readlink, (long)path, (long)buf, sizeof(buf) - 1);
 	buf[n > 0 ? n : 0] = 0;

@@ -53,8 +53,8 @@ void *symbol_of(void *library, const char *name)
 	return ours ? ours : at;
 }
 
-/* A version of ours there is none, so whoever asks for one looks past heddle, and past others that
- * have no versions. */
+/* A version of ours there is hardly any (exports.sh), so whoever asks for one looks past heddle,
+ * and past others that have no versions. */
 struct versioned {
 	void *ours; /* or NULL: what the real one says */
 	versioned_lookup *real;

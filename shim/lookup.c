@@ -215,20 +215,32 @@ void *lookup_next(const char *name)
 	return lookup_named(&n);
 }
 
+/* Does ours stand for that version of the same name? One without a version stands for all. */
+static bool stands_for(const ElfW(Sym) * ours, const struct object *o, const ElfW(Sym) * s)
+{
+	uint16_t version = own.versions ? own.versions[ours - own.symbols] : VER_NDX_GLOBAL;
+
+	if (ours->st_shndx == SHN_ABS)
+		return false;
+	return (version & ~HIDDEN) <= VER_NDX_GLOBAL || !o->versions ||
+	       (version & HIDDEN) == (o->versions[s - o->symbols] & HIDDEN);
+}
+
 void *lookup_before(const char *name, const void *next)
 {
 	struct lookup_name n = sought(name);
-	const ElfW(Sym) *ours = own.nbuckets ? find(&own, &n) : NULL, *s = NULL;
+	const ElfW(Sym) *ours = own.nbuckets ? another(&own, &n, NULL) : NULL, *s = NULL;
 	int k;
 
 	if (!ours)
 		return NULL;
 	for (k = 0; k < nobjects && !s; k++)
 		s = another(&objects[k], &n, NULL);
-	for (; s; s = another(&objects[k - 1], &n, s))
-		if (objects[k - 1].base + s->st_value == (uintptr_t)next)
-			return (void *)(own.base + ours->st_value);
-	return NULL;
+	while (s && objects[k - 1].base + s->st_value != (uintptr_t)next)
+		s = another(&objects[k - 1], &n, s);
+	while (s && ours && !stands_for(ours, &objects[k - 1], s))
+		ours = another(&own, &n, ours);
+	return s && ours ? (void *)(own.base + ours->st_value) : NULL;
 }
 
 void *lookup_behind(const char *name)
@@ -282,8 +294,8 @@ static bool finds(const char *name)
 	return is(name, "dlopen") || is(name, "dlmopen") || is(name, "dlsym") || is(name, "dlvsym");
 }
 
-/* The C library's symbols that stand for what ours of that name covers, in all versions: notes
- * where they are, or has them say ours. */
+/* The C library's symbols that stand for what ours of that name covers: notes where they are, or
+ * has them say ours. */
 static void replace(const ElfW(Sym) * ours, struct span *at, bool now)
 {
 	const struct object *c = &objects[libc];
@@ -298,7 +310,7 @@ static void replace(const ElfW(Sym) * ours, struct span *at, bool now)
 		if (find(&objects[k], &n))
 			return;
 	for (s = another(c, &n, NULL); s; s = another(c, &n, s)) {
-		if (ELF64_ST_TYPE(s->st_info) == STT_GNU_IFUNC)
+		if (ELF64_ST_TYPE(s->st_info) == STT_GNU_IFUNC || !stands_for(ours, c, s))
 			continue;
 		/* Relaxed: the loader, on whatever thread, reads the old value or the new one. */
 		if (now)
