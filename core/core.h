@@ -287,6 +287,11 @@ void lockosthread_sig(void);
 void gspoil(bool stays);
 void gspoil_sig(void);
 
+/* gbreed: gp, which gstart is to start, gets a kernel thread that it is wired to and that ends with
+ * it: one made by the running G's, with all that the kernel hands on.
+ * Returns  its tid, or -errno. Context: a wired G. */
+int gbreed(struct g *gp);
+
 /* core_procs: GOMAXPROCS. core_setprocs: changes it; stops the world for the while.
  * Returns  0, or -EINVAL, -ENOMEM with nothing changed. Context: a G. */
 int core_procs(void);

@@ -336,10 +336,11 @@ void lockosthread_sig(void)
 	st_rlx(&mp->lockedg, gp);
 }
 
-/* A new M for gp, which is wired to mp; it waits for a P to run gp with. */
-static int wire_anew(struct m *mp, struct g *gp)
+/* A new M, a copy of the running one's kernel thread, that gp is wired to; it waits for a P to run
+ * gp with, and ends with it. */
+static int wire_anew(struct g *gp)
 {
-	struct m *to = malloc_m();
+	struct m *to = malloc_m(), *before = gp->lockedm;
 	int r = -ENOMEM_;
 
 	if (!to)
@@ -347,20 +348,34 @@ static int wire_anew(struct m *mp, struct g *gp)
 	lock(&sched.lock);
 	sched.mcount++;
 	unlock(&sched.lock);
-	to->spoilt = true;
+	to->spoilt = mthread_ends();
 	st_rlx(&to->lockedg, gp);
 	gp->lockedm = to;
-	st_rlx(&mp->lockedg, NULL);
 	r = newosproc(to);
 	if (r == 0)
 		return 0;
-	st_rlx(&mp->lockedg, gp);
-	gp->lockedm = mp;
+	gp->lockedm = before;
 	st_rlx(&to->lockedg, NULL);
 	mfree(to);
 	lock(&sched.lock);
 	sched.mcount--;
 	unlock(&sched.lock);
+	return r;
+}
+
+int gbreed(struct g *gp)
+{
+	struct g *self = getg();
+	int r;
+
+	CHECK(GMP_M6, !gp->lockedm && gp->lockedcount == 0);
+	pin(self);
+	r = wire_anew(gp);
+	if (r == 0) {
+		gp->lockedcount = 1;
+		r = ld_rlx(&gp->lockedm->tid);
+	}
+	unpin(self);
 	return r;
 }
 
@@ -370,10 +385,12 @@ void gspoil(bool stays)
 	struct m *mp = pin(gp);
 
 	CHECK(GMP_M6, gp->lockedm == mp && mp->lockedg == gp);
-	if (mp->leader && !stays && mthread_ends() && wire_anew(mp, gp) == 0)
+	if (mp->leader && !stays && mthread_ends() && wire_anew(gp) == 0) {
+		st_rlx(&mp->lockedg, NULL);
 		leave(mp, gp, POST_PREEMPT, NULL, NULL);
-	else
+	} else {
 		mp->spoilt = mthread_ends();
+	}
 	unpin(gp);
 }
 

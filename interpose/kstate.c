@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/keyctl.h>
+#include <linux/seccomp.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/personality.h>
@@ -34,7 +36,7 @@ static void spoil(void)
 	struct thread *t = thread_self();
 
 	if (t)
-		thread_spoil(t, WIRED_STATE);
+		thread_state(t);
 }
 
 EXPORT int unshare(int flags)
@@ -206,9 +208,44 @@ EXPORT int prctl(int option, ...)
 		state_settle();
 	}
 	if (spoils(option))
-		thread_spoil(t, WIRED_STATE);
+		thread_state(t);
 	return (int)io_answer(arch_syscall6(SYS_prctl, option, (long)a[0], (long)a[1], (long)a[2],
 					    (long)a[3], 0));
+}
+
+/* ---- by syscall() ---- */
+
+bool state_sets_filter(long nr, const long *a)
+{
+	return (nr == SYS_prctl && a[0] == PR_SET_SECCOMP) ||
+	       (nr == SYS_seccomp &&
+		(a[0] == SECCOMP_SET_MODE_FILTER || a[0] == SECCOMP_SET_MODE_STRICT));
+}
+
+/* Does the kernel hand it on to what this kernel thread makes, and to no others? */
+static bool hands_on(long nr, const long *a)
+{
+	switch (nr) {
+	case SYS_seccomp:
+		return state_sets_filter(nr, a) &&
+		       !(a[0] == SECCOMP_SET_MODE_FILTER &&
+			 ((unsigned long)a[1] & SECCOMP_FILTER_FLAG_TSYNC));
+	case SYS_keyctl:
+		return a[0] == KEYCTL_JOIN_SESSION_KEYRING;
+	default:
+		return true;
+	}
+}
+
+void state_changes(struct thread *t, long nr, const long *a)
+{
+	if (state_sets_filter(nr, a))
+		core_filters();
+	state_settle();
+	if (hands_on(nr, a))
+		thread_state(t);
+	else
+		thread_spoil(t, WIRED_STATE);
 }
 
 bool state_call(long nr, const long *a, long *r)

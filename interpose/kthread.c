@@ -20,6 +20,12 @@ uint64_t wire_count(enum wirecause cause)
 	return ld_rlx(&nwired[cause]);
 }
 
+static void count_wired(enum wirecause cause)
+{
+	add_rlx(&nwired[cause], 1);
+	add_rlx(&nwired[UNWIRED], 1);
+}
+
 static void wire(struct thread *t, enum wirecause cause, void (*lock)(void))
 {
 	if (t->wired)
@@ -27,8 +33,7 @@ static void wire(struct thread *t, enum wirecause cause, void (*lock)(void))
 	/* First: a notice may wire it, too. */
 	t->wired = (uint8_t)cause;
 	lock();
-	add_rlx(&nwired[cause], 1);
-	add_rlx(&nwired[UNWIRED], 1);
+	count_wired(cause);
 }
 
 void thread_wire(struct thread *t, enum wirecause cause)
@@ -83,6 +88,27 @@ void thread_spoil_sig(struct thread *t)
 	gspoil_sig();
 }
 
+void thread_state(struct thread *t)
+{
+	thread_spoil(t, WIRED_STATE);
+	t->breeds = true;
+}
+
+int thread_bred(struct thread *t, const struct thread *maker)
+{
+	int r = gbreed(t->gp);
+
+	if (r < 0)
+		return r == -ENOMEM ? EAGAIN : -r;
+	/* What else its maker has there, it has by wishes. */
+	policy_reset(maker, r);
+	t->wired = WIRED_STATE;
+	t->spoilt = t->breeds = true;
+	t->ownfiles = maker->ownfiles;
+	count_wired(WIRED_STATE);
+	return 0;
+}
+
 void thread_unwire(struct thread *t)
 {
 	static struct {
@@ -96,8 +122,7 @@ void thread_unwire(struct thread *t)
 	if (t->owns)
 		arch_syscall3(SYS_set_robust_list, (long)&none, ROBUST_HEAD_BYTES, 0);
 	*t->harvest.tidaddr = t->tid;
-	t->owns = false;
-	t->tied = false;
+	t->owns = t->tied = t->breeds = false;
 	t->wired = UNWIRED;
 	if (t->spoilt) {
 		t->spoilt = t->ceilings = false;

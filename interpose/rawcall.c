@@ -5,11 +5,9 @@
 #include <linux/futex.h>
 #include <linux/io_uring.h>
 #include <linux/sched.h>
-#include <linux/seccomp.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 
@@ -62,13 +60,6 @@ static long robust_list(const struct thread *t, void *head, void *size)
 	long r = user_store(size, &bytes, sizeof(bytes));
 
 	return r ? r : user_store(head, &t->harvest.robust, sizeof(t->harvest.robust));
-}
-
-static bool sets_filter(long nr, const long *a)
-{
-	return (nr == SYS_prctl && a[0] == PR_SET_SECCOMP) ||
-	       (nr == SYS_seccomp &&
-		(a[0] == SECCOMP_SET_MODE_FILTER || a[0] == SECCOMP_SET_MODE_STRICT));
 }
 
 /* Calls whose answer is the thread's, and would be another's from its kernel thread. False:
@@ -124,10 +115,7 @@ static bool thread_call(struct thread *t, long nr, long *a, long *r)
 	case SYS_landlock_restrict_self:
 	case SYS_keyctl:
 		/* The kernel means a kernel thread. */
-		if (sets_filter(nr, a))
-			core_filters();
-		state_settle();
-		thread_spoil(t, WIRED_STATE);
+		state_changes(t, nr, a);
 		return false;
 	case SYS_perf_event_open:
 		/* It counts what a kernel thread does. */
@@ -463,7 +451,7 @@ EXPORT long syscall(long nr, ...)
 	/* In glibc's text, which a program may have told the kernel to let pass. */
 	if (!t) {
 		r = real_table.syscall(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
-		if (r == 0 && sets_filter(nr, a))
+		if (r == 0 && state_sets_filter(nr, a))
 			state_filters();
 		return r;
 	}

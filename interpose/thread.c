@@ -75,7 +75,7 @@ void thread_forked(void)
 	first = thread_self();
 	first->wired = false;
 	first->owns = first->ceilings = first->ownfiles = false;
-	first->spoilt = first->tied = first->parent = false;
+	first->spoilt = first->breeds = first->tied = first->parent = false;
 	st_rlx(&first->making, false);
 	/* The kernel's is that of the M that forked. */
 	alternate = first->altstack;
@@ -369,6 +369,9 @@ static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 	if (r != 0)
 		return r;
 	r = wishes_try(t, req.policy, req.priority, req.cpus);
+	t->ownfiles = false;
+	if (r == 0 && self && unlikely(self->breeds) && fn != signals_thread)
+		r = thread_bred(t, self);
 	if (r != 0) {
 		thread_free(t);
 		return r;
@@ -382,7 +385,6 @@ static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 	t->size = !attr && attr_defaulted() ? req.size : 0;
 	t->explicit = req.explicit;
 	t->nonew = self && self->nonew;
-	t->ownfiles = false;
 	t->named = self && self->named;
 	if (t->named)
 		strcpy(t->name, self->name);

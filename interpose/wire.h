@@ -30,12 +30,17 @@ enum wirecause {
  * and its robust list the kernel. Not before an object asks for it: the loader's lock, which is
  * held while a library begins, bears the tid that the thread had. thread_unwire: before it ends.
  * thread_spoil: it is about to change its kernel thread in what cannot be taken back, which so is
- * to end with it; the first thread's does not. thread_spoil_sig: after thread_wire_sig. thread_tie:
- * stays on this very kernel thread, which the kernel knows it by. */
+ * to end with it; the first thread's does not. thread_spoil_sig: after thread_wire_sig.
+ * thread_state: thread_spoil for what the kernel hands on to who is made: credentials, namespaces,
+ * filters and the like. thread_bred: t, which is to begin, is given a kernel thread with all that
+ * its maker's has, the caller; returns what pthread_create fails with. thread_tie: stays on this
+ * very kernel thread, which the kernel knows it by. */
 void thread_wire(struct thread *t, enum wirecause cause);
 void thread_wire_sig(struct thread *t, enum wirecause cause);
 void thread_spoil(struct thread *t, enum wirecause cause);
 void thread_spoil_sig(struct thread *t);
+void thread_state(struct thread *t);
+int thread_bred(struct thread *t, const struct thread *maker);
 void thread_tie(struct thread *t, enum wirecause cause);
 void thread_own_tid(struct thread *t);
 void thread_unwire(struct thread *t);
@@ -51,6 +56,13 @@ void wire_first_do(struct thread *t);
 /* state_call: the system call nr by the function of that name, which answers as syscall() does, if
  * it is one of kstate.c's, or of priorities; else false. */
 bool state_call(long nr, const long *a, long *r);
+
+/* state_changes: the calling thread is about to make the system call nr, one of those by which the
+ * kernel means a kernel thread. */
+void state_changes(struct thread *t, long nr, const long *a);
+
+/* state_sets_filter: does that system call set a filter of system calls? */
+bool state_sets_filter(long nr, const long *a);
 
 /* state_settle: what is only in the calling thread's record becomes its kernel thread's, for it
  * makes a process, or becomes another program. */

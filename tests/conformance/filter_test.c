@@ -31,11 +31,17 @@ static void begin(void)
 						      offsetof(struct seccomp_data, nr));
 }
 
+/* All others. */
+static void allow(void)
+{
+	code[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+}
+
 static void end(void)
 {
 	struct sock_fprog program = { .filter = code };
 
-	code[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	allow();
 	program.len = length;
 	EXPECT_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
 	EXPECT_EQ(
@@ -191,7 +197,6 @@ TEST(threads_are_made_where_what_glibc_does_not_ask_for_is_death)
 	with_filter(kills);
 }
 
-/* What heddle asks for, where glibc does not. */
 /* Nor do helpers of the first thread's ask for it later. */
 TEST(a_filter_may_come_right_behind_the_first_thread)
 {
@@ -216,6 +221,67 @@ TEST(a_filter_may_come_right_behind_the_first_thread)
 	}
 }
 
+/* A filter without TSYNC is its caller's, and of those that it makes from then on. */
+enum { ODD = 4000 };
+
+static bool is_filtered(void)
+{
+	return syscall(SYS_getppid) == -1 && errno == ODD;
+}
+
+static void *is_filtered_by_birth(void *generations)
+{
+	long left = (long)generations;
+
+	EXPECT(is_filtered());
+	wander();
+	EXPECT(is_filtered());
+	if (left > 0)
+		run(2, is_filtered_by_birth, (void *)(left - 1));
+	return NULL;
+}
+
+static void *filters_itself(void *arg)
+{
+	struct sock_fprog program = { .filter = code, .len = length };
+
+	EXPECT_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	EXPECT_EQ(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program), 0);
+	is_filtered_by_birth((void *)2);
+	return arg;
+}
+
+static void *is_free(void *arg)
+{
+	for (int i = 0; i < 20; i++) {
+		EXPECT(!is_filtered());
+		wander();
+	}
+	return arg;
+}
+
+static void *frees(void *arg)
+{
+	run(2, is_free, NULL);
+	return is_free(arg);
+}
+
+TEST(a_thread_s_own_filter_is_that_of_those_that_it_makes)
+{
+	pthread_t t[3], other[3];
+
+	begin();
+	rule(SYS_getppid, SECCOMP_RET_ERRNO | ODD);
+	allow();
+	start(t, 3, filters_itself, NULL);
+	start(other, 3, frees, NULL);
+	join(t, 3);
+	join(other, 3);
+	frees(NULL);
+	filters_itself(NULL);
+}
+
+/* What heddle asks for, where glibc does not. */
 static void forbid_files(unsigned action)
 {
 	rule(SYS_openat, action);

@@ -1,6 +1,7 @@
-/* What the kernel keeps for one thread alone: niceness, timer slack, its own directory,
- * privileges it gave up, namespaces, credentials, descriptors of its own. It follows its thread, no
- * other gets it, and what is asked of /proc/thread-self is the kernel's opinion. */
+/* What the kernel keeps for one thread alone: timer slack, its own directory, privileges it gave
+ * up, namespaces, credentials, descriptors of its own. It follows its thread, no other gets it but
+ * those that it makes, and what is asked of /proc/thread-self is the kernel's opinion. Niceness is
+ * nice_test's. */
 #include "event.h"
 #include "threads.h"
 
@@ -17,136 +18,12 @@
 #include <sys/eventfd.h>
 #include <sys/fsuid.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/utsname.h>
 
-enum { MANY = 20, NICER = 12 };
-
-/* What the program began with. */
-static int usual;
-
-/* Of the kernel thread that runs this, past all libraries. In one instruction: a file of
- * /proc/thread-self that is read later is that of a kernel thread which may be another thread's by
- * then. */
-static long kernels_nice(void)
-{
-	long r;
-
-	__asm__ volatile("syscall"
-			 : "=a"(r)
-			 : "0"(SYS_getpriority), "D"(PRIO_PROCESS), "S"(0)
-			 : "rcx", "r11", "memory");
-	return 20 - r;
-}
-
-/* ---- niceness ---- */
-
-static void is_nice(int n)
-{
-	errno = 0;
-	EXPECT_EQ(getpriority(PRIO_PROCESS, 0), n);
-	EXPECT_EQ(getpriority(PRIO_PROCESS, (id_t)gettid()), n);
-	EXPECT_EQ(syscall(SYS_getpriority, PRIO_PROCESS, 0), 20 - n);
-	EXPECT_EQ(kernels_nice(), n);
-}
-
-static void *is_not_nice(void *arg)
-{
-	is_nice(usual);
-	wander();
-	is_nice(usual);
-	return arg;
-}
-
-static void *is_nice_by_birth(void *arg)
-{
-	is_nice(NICER);
-	wander();
-	is_nice(NICER);
-	return arg;
-}
-
-static void *becomes_nice(void *arg)
-{
-	pthread_t t;
-
-	EXPECT_EQ(nice(1), usual + 1);
-	is_nice(usual + 1);
-	wander();
-	is_nice(usual + 1);
-	EXPECT_EQ(setpriority(PRIO_PROCESS, 0, NICER), 0);
-	wander();
-	is_nice(NICER);
-	EXPECT_EQ(pthread_create(&t, NULL, is_nice_by_birth, NULL), 0);
-	EXPECT_EQ(pthread_join(t, NULL), 0);
-	return arg;
-}
-
-TEST(a_nice_thread_is_nice_alone)
-{
-	usual = getpriority(PRIO_PROCESS, 0);
-	for (int i = 0; i < 3; i++) {
-		pthread_t t[MANY], other[MANY];
-		start(t, MANY, becomes_nice, NULL);
-		start(other, MANY, is_not_nice, NULL);
-		join(t, MANY);
-		join(other, MANY);
-		is_nice(usual);
-		run(MANY, is_not_nice, NULL);
-	}
-}
-
-static _Atomic pid_t named_tid;
-static struct event told, done;
-
-static void *is_made_nice(void *arg)
-{
-	named_tid = gettid();
-	tick(&told);
-	await(&done, 1);
-	wander();
-	is_nice(NICER);
-	return arg;
-}
-
-TEST(a_thread_is_made_nice_by_its_number)
-{
-	pthread_t t;
-
-	usual = getpriority(PRIO_PROCESS, 0);
-	EXPECT_EQ(pthread_create(&t, NULL, is_made_nice, NULL), 0);
-	await(&told, 1);
-	EXPECT_EQ(getpriority(PRIO_PROCESS, (id_t)named_tid), usual);
-	EXPECT_EQ(setpriority(PRIO_PROCESS, (id_t)named_tid, NICER), 0);
-	EXPECT_EQ(getpriority(PRIO_PROCESS, (id_t)named_tid), NICER);
-	tick(&done);
-	EXPECT_EQ(pthread_join(t, NULL), 0);
-	is_nice(usual);
-	run(MANY, is_not_nice, NULL);
-	/* Who is joined may be on its way out of the kernel still. */
-	while ((errno = 0, setpriority(PRIO_PROCESS, (id_t)named_tid, NICER)) == 0)
-		sched_yield();
-	EXPECT_EQ(errno, ESRCH);
-}
-
-static void *is_nice_as_its_creator(void *arg)
-{
-	is_nice(usual + 2);
-	return arg;
-}
-
-TEST(threads_of_a_nice_first_one_are_nice)
-{
-	usual = getpriority(PRIO_PROCESS, 0);
-	run(2, is_not_nice, NULL);
-	EXPECT_EQ(setpriority(PRIO_PROCESS, 0, usual + 2), 0);
-	run(MANY, is_nice_as_its_creator, NULL);
-	wander();
-	is_nice(usual + 2);
-}
+enum { MANY = 20, ODD_SLACK = 12345 };
 
 /* ---- timer slack, a directory of one's own, privileges ---- */
 
@@ -158,11 +35,21 @@ static void *has_usual_slack(void *arg)
 	return arg;
 }
 
+static long get_slack(void)
+{
+	return prctl(PR_GET_TIMERSLACK);
+}
+
+static bool set_slack(void)
+{
+	return prctl(PR_SET_TIMERSLACK, ODD_SLACK) == 0;
+}
+
 static void *changes_slack(void *arg)
 {
-	EXPECT_EQ(prctl(PR_SET_TIMERSLACK, 12345), 0);
+	EXPECT(set_slack());
 	wander();
-	EXPECT_EQ(prctl(PR_GET_TIMERSLACK), 12345);
+	EXPECT_EQ(get_slack(), ODD_SLACK);
 	return arg;
 }
 
@@ -502,6 +389,25 @@ enum { OWNS = sizeof(owns) / sizeof(*owns), OWNERS = 4 };
 static long usual_of[OWNS];
 static _Atomic bool differs[OWNS];
 
+struct heir {
+	const struct own *o;
+	long it;
+	int generation;
+};
+
+static void *has_its_maker_s(void *arg)
+{
+	const struct heir *h = arg;
+	struct heir next = { h->o, h->it, h->generation + 1 };
+
+	EXPECT_EQ(h->o->get(), h->it);
+	wander();
+	EXPECT_EQ(h->o->get(), h->it);
+	if (next.generation <= 2)
+		run(2, has_its_maker_s, &next);
+	return arg;
+}
+
 static void *has_its_own(void *arg)
 {
 	const struct own *o = &owns[(long)arg];
@@ -512,6 +418,7 @@ static void *has_its_own(void *arg)
 		return arg;
 	it = o->get();
 	EXPECT(it != usual_of[(long)arg]);
+	run(2, has_its_maker_s, &(struct heir){ o, it, 1 });
 	for (int i = 0; i < 10; i++) {
 		wander();
 		EXPECT_EQ(o->get(), it);
@@ -551,6 +458,71 @@ TEST(what_only_the_kernel_knows_of_a_thread_is_that_one_s)
 		if (!differs[i])
 			test_say("  skipped: %s", owns[i].name);
 	}
+}
+
+static struct event others_ran;
+
+static void *has_what_was_before(void *arg)
+{
+	await(&others_ran, 1);
+	wander();
+	EXPECT_EQ(((const struct own *)arg)->get(), usual_of[0]);
+	return arg;
+}
+
+TEST(what_the_first_thread_has_of_its_own_have_those_that_it_makes_then)
+{
+	static const struct own slack = { "timer slack", get_slack, set_slack };
+	pthread_t before;
+
+	usual_of[0] = slack.get();
+	start(&before, 1, has_what_was_before, (void *)&slack);
+	EXPECT(slack.set());
+	run(MANY, has_its_maker_s, &(struct heir){ &slack, slack.get(), 1 });
+	tick(&others_ran);
+	join(&before, 1);
+}
+
+/* Of what is handed on and can be chosen, too, that is had which was chosen. */
+static void *has_all_cpus(void *all)
+{
+	cpu_set_t now;
+
+	EXPECT_EQ(pthread_getaffinity_np(pthread_self(), sizeof(now), &now), 0);
+	EXPECT(CPU_EQUAL(&now, (cpu_set_t *)all));
+	EXPECT_EQ(syscall(SYS_sched_getaffinity, 0, sizeof(now), &now) > 0, true);
+	EXPECT(CPU_EQUAL(&now, (cpu_set_t *)all));
+	EXPECT_EQ(get_slack(), ODD_SLACK);
+	return all;
+}
+
+static void *has_one_cpu_of(void *all)
+{
+	pthread_attr_t attr;
+	cpu_set_t one;
+	pthread_t t;
+
+	CPU_ZERO(&one);
+	for (size_t cpu = 0; CPU_COUNT(&one) == 0; cpu++)
+		if (CPU_ISSET(cpu, (cpu_set_t *)all))
+			CPU_SET(cpu, &one);
+	EXPECT(set_slack());
+	EXPECT_EQ(pthread_setaffinity_np(pthread_self(), sizeof(one), &one), 0);
+	EXPECT_EQ(pthread_attr_init(&attr), 0);
+	EXPECT_EQ(pthread_attr_setaffinity_np(&attr, sizeof(one), all), 0);
+	EXPECT_EQ(pthread_create(&t, &attr, has_all_cpus, all), 0);
+	EXPECT_EQ(pthread_join(t, NULL), 0);
+	run(1, has_all_cpus, &one);
+	return all;
+}
+
+TEST(what_is_chosen_is_not_handed_on)
+{
+	cpu_set_t all;
+
+	memset(&all, 0, sizeof(all));
+	EXPECT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
+	run(2, has_one_cpu_of, &all);
 }
 
 /* ---- descriptors of one's own ---- */
