@@ -133,6 +133,11 @@ if len(sys.argv) == 1: subprocess.run([sys.executable, '-c', sys.orig_argv[2], '
 		[ "$waits" -le "$switches" ]
 		[ "$waits" -ge 50 ]
 	done <"$work/lines"
+	for place in "$work/nowhere/lines:No such file or directory" "$work:Is a directory"; do
+		HEDDLE_STATS=${place%:*} run --separate-stderr "$command" run -p 2 python3 -c "$sleepers"
+		[ "$status" -eq 0 ]
+		[ "$stderr" = "heddle: HEDDLE_STATS: ${place%:*}: ${place#*:}" ]
+	done
 	HEDDLE_STATS=relative run --separate-stderr "$command" run true
 	[[ $stderr == *"HEDDLE_STATS=relative is neither on nor off nor a path from the root on, ignored"* ]]
 }

@@ -21,6 +21,9 @@ void text_num(struct text *t, int64_t n);
 void text_unsigned(struct text *t, uint64_t n);
 void text_hex(struct text *t, uint64_t n);
 
+/* text_error: a colon, and what an errno of files means. */
+void text_error(struct text *t, int error);
+
 /* text_write2: sends it to standard error in one write and empties it. */
 void text_write2(struct text *t);
 

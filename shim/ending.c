@@ -32,10 +32,35 @@ static bool is_errors(int fd)
 	       st.st_ino == errors.st_ino;
 }
 
+static int open_file(void)
+{
+	return (int)arch_syscall4(SYS_openat, AT_FDCWD, (long)file,
+				  O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+}
+
+/* Said at once, for by the end there may be nowhere to say it. */
+static bool can_be_opened(void)
+{
+	int fd = open_file();
+	char buf[TABLE];
+	struct text t = TEXT(buf);
+
+	if (fd >= 0) {
+		arch_syscall3(SYS_close, fd, 0, 0);
+		return true;
+	}
+	text_put(&t, "heddle: HEDDLE_STATS: ");
+	text_put(&t, file);
+	text_error(&t, -fd);
+	text_put(&t, "\n");
+	text_write2(&t);
+	return false;
+}
+
 void ending_begin(const char *to)
 {
 	file = to;
-	if (!file && fstat(STDERR_FILENO, &errors) != 0)
+	if (file ? !can_be_opened() : fstat(STDERR_FILENO, &errors) != 0)
 		return;
 	if (!file)
 		kept = (int)arch_syscall3(SYS_fcntl, STDERR_FILENO, F_DUPFD_CLOEXEC, HIGH);
@@ -251,8 +276,7 @@ static void for_programs(const struct summary *s)
 	word(&t, "longest", s->longest);
 	word_of_waits(&t, s);
 	text_put(&t, "\n");
-	fd = arch_syscall4(SYS_openat, AT_FDCWD, (long)file,
-			   O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+	fd = open_file();
 	if (fd < 0)
 		return;
 	arch_syscall3(SYS_write, fd, (long)buf, (long)t.len);

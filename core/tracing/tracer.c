@@ -52,18 +52,6 @@ static int32_t own_pid(void)
 	return (int32_t)arch_syscall3(__NR_getpid, 0, 0, 0);
 }
 
-/* What may become of a file, in libc's words. */
-enum { ERRORS = 133 };
-static const char *const errors[ERRORS] = {
-	[1] = "Operation not permitted",  [2] = "No such file or directory",
-	[5] = "Input/output error",	  [13] = "Permission denied",
-	[20] = "Not a directory",	  [21] = "Is a directory",
-	[24] = "Too many open files",	  [27] = "File too large",
-	[28] = "No space left on device", [30] = "Read-only file system",
-	[36] = "File name too long",	  [40] = "Too many levels of symbolic links",
-	[122] = "Disk quota exceeded",
-};
-
 static void say(const char *what, int error)
 {
 	char buf[TRACER_PATH + 128];
@@ -72,13 +60,8 @@ static void say(const char *what, int error)
 	text_put(&t, "heddle: trace: ");
 	text_put(&t, tracer.path);
 	text_put(&t, what);
-	if (error > 0 && error < ERRORS && errors[error]) {
-		text_put(&t, ": ");
-		text_put(&t, errors[error]);
-	} else if (error) {
-		text_put(&t, ": error ");
-		text_num(&t, error);
-	}
+	if (error)
+		text_error(&t, error);
 	text_put(&t, "\n");
 	text_write2(&t);
 }
