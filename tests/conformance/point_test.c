@@ -298,6 +298,9 @@ POINT(msync, memcpy(buf, &(void *){ mapped(MAP_SHARED) }, sizeof(void *)),
 POINT(fallocate, filed(""), fallocate(fd[0], 0, 0, PAGE), length() == 0)
 POINT(copy_file_range, filed("x"),
       copy_file_range(fd[0], nowhere_in_particular(), fd[0], &(off_t){ 8 }, 1, 0), length() == 1)
+POINT(sync_file_range, filed("x"), sync_file_range(fd[0], 0, 1, SYNC_FILE_RANGE_WRITE), true)
+POINT(open_by_handle_at, finds_next(),
+      open_by_handle_at(AT_FDCWD, &(struct file_handle){ 0 }, O_RDONLY), not_opened(other[0]))
 POINT(fcntl_F_SETLKW, filed("x"), fcntl(fd[0], F_SETLKW, whole()), is_unlocked())
 POINT(fcntl_F_OFD_SETLKW, filed("x"), fcntl(fd[0], F_OFD_SETLKW, whole()), is_unlocked())
 POINT(lockf, filed("x"), lockf(fd[0], F_LOCK, 0), is_unlocked())
