@@ -100,6 +100,8 @@ int core_init(const struct core_config *config)
 	gp->head.host = own.host;
 	gp->stack.lo = own.stacklo;
 	gp->stack.hi = own.stackhi;
+	if (own.self)
+		*own.self = gp;
 	madopt(m0, gp);
 	cputime_begin(gp);
 	cputime_looked(m0, gp, sched.now);

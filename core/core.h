@@ -55,6 +55,9 @@ struct core_config {
 	 * handler forked, knows it by its struct. */
 	struct g *was;
 
+	/* Where the G that the caller becomes is written first, for handlers; or NULL. */
+	struct g **self;
+
 	/* The bounds of the caller's stack, for sanitizers and reports; 0: not known. */
 	uintptr_t stacklo, stackhi;
 
@@ -287,10 +290,12 @@ void lockosthread_sig(void);
 void gspoil(bool stays);
 void gspoil_sig(void);
 
-/* gbreed: gp, which gstart is to start, gets a kernel thread that it is wired to and that ends with
- * it: one made by the running G's, with all that the kernel hands on.
- * Returns  its tid, or -errno. Context: a wired G. */
-int gbreed(struct g *gp);
+/* gbreed: a kernel thread made by the running G's, with all that the kernel hands on, for one G
+ * that gstart is to start; context: a wired G. gwed: gp is that one, is wired to it and ends it; or
+ * NULL: it ends. Returns  gbreed: 0 or -errno. gwed: its tid; 0: it has ended. */
+struct m;
+int gbreed(struct m **bred);
+int32_t gwed(struct m *bred, struct g *gp);
 
 /* core_procs: GOMAXPROCS. core_setprocs: changes it; stops the world for the while.
  * Returns  0, or -EINVAL, -ENOMEM with nothing changed. Context: a G. */

@@ -183,6 +183,7 @@ struct m {
 	struct g *pendingg; /* taken off a queue, to be run by the g0 loop */
 	ATOMIC(struct g *) lockedg; /* written by this M, or by who holds its G */
 	bool spoilt; /* its kernel thread ends with lockedg */
+	bool bred; /* for one G, of which it hears by wed */
 	bool owes; /* a wake-up for what chain.c put where others may take it */
 	const struct g *courteous; /* its G that is to give way to whom it has woken */
 	bool published; /* in sched.allm */
@@ -190,7 +191,7 @@ struct m {
 	bool lockedwait; /* asleep until its lockedg is handed a P; under sched.lock */
 	ATOMIC(bool) spinning;
 	ATOMIC(bool) blocked; /* asleep on park; read by checks and reports */
-	struct note park;
+	struct note park, wed;
 	struct m *schedlink; /* of sched.midle, under sched.lock */
 	struct m *alllink; /* of sched.allm; fixed at birth */
 	ATOMIC(int32_t) tid; /* the kernel clears it when the thread has ended */

@@ -336,26 +336,31 @@ void lockosthread_sig(void)
 	st_rlx(&mp->lockedg, gp);
 }
 
-/* A new M, a copy of the running one's kernel thread, that gp is wired to; it waits for a P to run
- * gp with, and ends with it. */
-static int wire_anew(struct g *gp)
+/* A new M, to be a copy of the running one's kernel thread that ends with the G it is wired to. */
+static struct m *malloc_copy(void)
 {
-	struct m *to = malloc_m(), *before = gp->lockedm;
-	int r = -ENOMEM_;
+	struct m *to = malloc_m();
+	bool room;
 
 	if (!to)
-		return r;
+		return NULL;
 	lock(&sched.lock);
-	sched.mcount++;
+	room = sched.mcount < sched.maxmcount;
+	sched.mcount += room;
 	unlock(&sched.lock);
 	to->spoilt = mthread_ends();
-	st_rlx(&to->lockedg, gp);
-	gp->lockedm = to;
-	r = newosproc(to);
+	if (room)
+		return to;
+	mfree(to);
+	return NULL;
+}
+
+static int start_copy(struct m *to)
+{
+	int r = newosproc(to);
+
 	if (r == 0)
 		return 0;
-	gp->lockedm = before;
-	st_rlx(&to->lockedg, NULL);
 	mfree(to);
 	lock(&sched.lock);
 	sched.mcount--;
@@ -363,20 +368,72 @@ static int wire_anew(struct g *gp)
 	return r;
 }
 
-int gbreed(struct g *gp)
+/* One for gp, which is wired to mp, here; it waits for a P to run gp with. */
+static bool wire_anew(struct m *mp, struct g *gp)
+{
+	struct m *to = malloc_copy();
+
+	if (!to)
+		return false;
+	st_rlx(&to->lockedg, gp);
+	gp->lockedm = to;
+	st_rlx(&mp->lockedg, NULL);
+	if (start_copy(to) == 0)
+		return true;
+	st_rlx(&to->lockedg, NULL);
+	gp->lockedm = mp;
+	st_rlx(&mp->lockedg, gp);
+	return false;
+}
+
+int gbreed(struct m **out)
 {
 	struct g *self = getg();
-	int r;
+	struct m *to;
+	int r = -ENOMEM_;
 
-	CHECK(GMP_M6, !gp->lockedm && gp->lockedcount == 0);
 	pin(self);
-	r = wire_anew(gp);
-	if (r == 0) {
-		gp->lockedcount = 1;
-		r = ld_rlx(&gp->lockedm->tid);
+	to = malloc_copy();
+	if (to) {
+		to->bred = true;
+		r = start_copy(to);
 	}
 	unpin(self);
+	if (r == 0)
+		*out = to;
 	return r;
+}
+
+int32_t gwed(struct m *bred, struct g *gp)
+{
+	int32_t tid = ld_rlx(&bred->tid);
+
+	if (gp) {
+		CHECK(GMP_M6, !gp->lockedm && gp->lockedcount == 0);
+		gp->lockedcount = 1;
+		gp->lockedm = bred;
+		st_rlx(&bred->lockedg, gp);
+	}
+	notewakeup(&bred->wed);
+	return tid;
+}
+
+void mbegin(struct m *mp)
+{
+	if (mp->bred) {
+		notesleep(&mp->wed);
+		noteclear(&mp->wed);
+		mp->bred = false;
+		if (!mp->lockedg)
+			mend(mp);
+	}
+	/* One that was made for a wired G waits to be handed a P for it, or has been. */
+	if (!mp->lockedg) {
+		acquirep(mp, mp->nextp);
+		mp->nextp = NULL;
+		count(mp->p, mstarts);
+	}
+	schedule(mp);
 }
 
 void gspoil(bool stays)
@@ -385,12 +442,10 @@ void gspoil(bool stays)
 	struct m *mp = pin(gp);
 
 	CHECK(GMP_M6, gp->lockedm == mp && mp->lockedg == gp);
-	if (mp->leader && !stays && mthread_ends() && wire_anew(gp) == 0) {
-		st_rlx(&mp->lockedg, NULL);
+	if (mp->leader && !stays && mthread_ends() && wire_anew(mp, gp))
 		leave(mp, gp, POST_PREEMPT, NULL, NULL);
-	} else {
+	else
 		mp->spoilt = mthread_ends();
-	}
 	unpin(gp);
 }
 
@@ -401,7 +456,7 @@ void gspoil_sig(void)
 
 void mend(struct m *mp)
 {
-	struct p *pp = releasep(mp);
+	struct p *pp = ld_rlx(&mp->p) ? releasep(mp) : NULL;
 
 	CHECK(GMP_M2, !mp->spinning);
 	/* Its P is still to be counted for. */
@@ -410,7 +465,8 @@ void mend(struct m *mp)
 	sched.nmsys--;
 	st_rlx(&sched.full, false);
 	unlock(&sched.lock);
-	handoffp(pp);
+	if (pp)
+		handoffp(pp);
 	lock(&sched.lock);
 	sched.nmsys++;
 	checkdead_locked();

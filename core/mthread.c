@@ -127,7 +127,7 @@ static struct m *take_ended(void)
 	/* Perhaps of one that could not be cloned. */
 	mp->schedlink = NULL;
 	mp->nextp = NULL;
-	mp->spoilt = false;
+	mp->spoilt = mp->bred = false;
 	st_rlx(&mp->spinning, false);
 	st_rlx(&mp->charged, 0);
 	st_rlx(&mp->lookedcpu, 0);
@@ -419,7 +419,9 @@ void core_mstart(struct m *mp, uintptr_t lo, uintptr_t hi)
 		mp->g0.fsbase = mp->fs;
 	setg(&mp->g0);
 	san_fiber_adopt(&mp->g0);
-	st_rlx(&mp->tid, os_gettid());
+	/* Unless the host made it, the kernel has: a filter may refuse the call. */
+	if (ld_rlx(&mp->tid) == 0)
+		st_rlx(&mp->tid, os_gettid());
 	mpublish(mp);
 	preempt_minit(mp);
 	if (mp == sched.sysmonm) {
@@ -430,13 +432,7 @@ void core_mstart(struct m *mp, uintptr_t lo, uintptr_t hi)
 		tracer_start(own);
 		sysmon();
 	}
-	/* One that was made for a wired G waits to be handed a P for it, or has been. */
-	if (!mp->lockedg) {
-		acquirep(mp, mp->nextp);
-		mp->nextp = NULL;
-		count(mp->p, mstarts);
-	}
-	schedule(mp);
+	mbegin(mp);
 }
 
 bool mthread_ends(void)

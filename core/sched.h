@@ -208,6 +208,10 @@ void mpark(struct m *mp);
  * spinner, go back. */
 void mstart_failed(struct p *pp, bool spinning);
 
+/* mbegin: the first that an M does which is to run Gs: it goes to work with the P that it was
+ * given, or waits for that of the G that it is wired to. Context: on its g0. */
+void mbegin(struct m *mp) __attribute__((noreturn));
+
 /* mend: the end of an M that a G spoilt: what it holds goes to others. Context: on its g0. */
 void mend(struct m *mp) __attribute__((noreturn));
 

@@ -94,19 +94,31 @@ void thread_state(struct thread *t)
 	t->breeds = true;
 }
 
-int thread_bred(struct thread *t, const struct thread *maker)
+int thread_breeds(const struct thread *maker, struct m **bred)
 {
-	int r = gbreed(t->gp);
+	int r = maker->breeds ? gbreed(bred) : 0;
 
-	if (r < 0)
-		return r == -ENOMEM ? EAGAIN : -r;
-	/* What else its maker has there, it has by wishes. */
-	policy_reset(maker, r);
+	return r == -ENOMEM ? EAGAIN : -r;
+}
+
+void thread_bred(struct thread *t, const struct thread *maker, struct m *bred)
+{
+	int32_t tid = bred ? gwed(bred, t->gp) : 0;
+
+	t->ownfiles = bred && maker->ownfiles;
+	if (!bred)
+		return;
 	t->wired = WIRED_STATE;
 	t->spoilt = t->breeds = true;
-	t->ownfiles = maker->ownfiles;
 	count_wired(WIRED_STATE);
-	return 0;
+	if (tid != 0)
+		policy_bred(t, maker, tid);
+}
+
+void thread_unbred(struct m *bred)
+{
+	if (bred)
+		gwed(bred, NULL);
 }
 
 void thread_unwire(struct thread *t)

@@ -18,8 +18,7 @@
 static int usual_policy, usual_priority;
 static cpu_set_t usual_cpus;
 
-/* The record that a tid means, NULL if it is none of ours. */
-static struct thread *by_tid(pid_t tid)
+struct thread *policy_by_tid(pid_t tid)
 {
 	struct thread *t = served() ? thread_self() : NULL;
 
@@ -130,6 +129,16 @@ void policy_reset(const struct thread *t, pid_t tid)
 	if (t->ceilings || t->policy != usual_policy || t->priority != usual_priority)
 		kernel_policy(tid, usual_policy, usual_priority);
 	nice_reset(t, tid);
+}
+
+void policy_bred(struct thread *t, const struct thread *maker, pid_t tid)
+{
+	if (t->pinned != maker->pinned || (t->pinned && !CPU_EQUAL(&t->cpus, &maker->cpus)))
+		kernel_cpus(tid, t->pinned ? &t->cpus : &usual_cpus);
+	if (maker->ceilings || t->policy != maker->policy || t->priority != maker->priority)
+		kernel_policy(tid, t->policy, t->priority);
+	st_rlx(&t->wishes, 0);
+	st_rlx(&t->settled, true);
 }
 
 void policy_init(struct thread *t)
@@ -291,7 +300,7 @@ EXPORT int pthread_getschedparam(pthread_t thread, int *policy, struct sched_par
 
 EXPORT int sched_setscheduler(pid_t tid, int policy, const struct sched_param *param)
 {
-	struct thread *t = param ? by_tid(tid) : NULL;
+	struct thread *t = param ? policy_by_tid(tid) : NULL;
 
 	return t ? errno_of(give_policy(t, policy, param))
 		 : real_table.sched_setscheduler(tid, policy, param);
@@ -299,14 +308,14 @@ EXPORT int sched_setscheduler(pid_t tid, int policy, const struct sched_param *p
 
 EXPORT int sched_getscheduler(pid_t tid)
 {
-	struct thread *t = by_tid(tid);
+	struct thread *t = policy_by_tid(tid);
 
 	return t ? t->policy : real_table.sched_getscheduler(tid);
 }
 
 EXPORT int sched_setparam(pid_t tid, const struct sched_param *param)
 {
-	struct thread *t = param ? by_tid(tid) : NULL;
+	struct thread *t = param ? policy_by_tid(tid) : NULL;
 
 	return t ? errno_of(give_policy(t, t->policy, param))
 		 : real_table.sched_setparam(tid, param);
@@ -314,7 +323,7 @@ EXPORT int sched_setparam(pid_t tid, const struct sched_param *param)
 
 EXPORT int sched_getparam(pid_t tid, struct sched_param *param)
 {
-	struct thread *t = param ? by_tid(tid) : NULL;
+	struct thread *t = param ? policy_by_tid(tid) : NULL;
 	struct sched_param mine = { 0 };
 
 	if (!t)
@@ -346,7 +355,7 @@ static int set_affinity(struct thread *t, cpu_set_t *cpus)
 	return 0;
 }
 
-static int give_cpus(struct thread *t, size_t n, const cpu_set_t *set)
+int policy_give_cpus(struct thread *t, size_t n, const cpu_set_t *set)
 {
 	cpu_set_t cpus = { 0 };
 	int r;
@@ -365,11 +374,10 @@ EXPORT int pthread_setaffinity_np(pthread_t thread, size_t n, const cpu_set_t *s
 {
 	struct thread *t = served() ? thread_of(thread) : NULL;
 
-	return t ? give_cpus(t, n, set) : real_table.pthread_setaffinity_np(thread, n, set);
+	return t ? policy_give_cpus(t, n, set) : real_table.pthread_setaffinity_np(thread, n, set);
 }
 
-/* Who has none of its own has the first's, and if that has none the process's: NULL. */
-static const struct thread *whose_cpus(const struct thread *t)
+const struct thread *policy_cpus(const struct thread *t)
 {
 	if (!t->pinned)
 		t = thread_first();
@@ -395,102 +403,27 @@ EXPORT int pthread_getaffinity_np(pthread_t thread, size_t n, cpu_set_t *set)
 
 	if (!t)
 		return real_table.pthread_getaffinity_np(thread, n, set);
-	t = whose_cpus(t);
+	t = policy_cpus(t);
 	return t ? copy_cpus(t, n, set)
 		 : real_table.pthread_getaffinity_np(thread_first()->harvest.thread, n, set);
 }
 
 EXPORT int sched_setaffinity(pid_t tid, size_t n, const cpu_set_t *set)
 {
-	struct thread *t = by_tid(tid);
+	struct thread *t = policy_by_tid(tid);
 
-	return t ? errno_of(give_cpus(t, n, set)) : real_table.sched_setaffinity(tid, n, set);
+	return t ? errno_of(policy_give_cpus(t, n, set))
+		 : real_table.sched_setaffinity(tid, n, set);
 }
 
 EXPORT int sched_getaffinity(pid_t tid, size_t n, cpu_set_t *set)
 {
-	const struct thread *t = by_tid(tid);
+	const struct thread *t = policy_by_tid(tid);
 
 	if (t && t != thread_self()) {
-		t = whose_cpus(t);
+		t = policy_cpus(t);
 		return t ? errno_of(copy_cpus(t, n, set))
 			 : real_table.sched_getaffinity(getpid(), n, set);
 	}
 	return real_table.sched_getaffinity(t ? 0 : tid, n, set);
-}
-
-/* ---- by syscall() ---- */
-
-/* What it has already, as far as the kernel tells: GLib gives each thread of a pool its maker's. */
-static bool same_attr(const void *attr)
-{
-	enum { LEAST = 48 };
-	char now[256], want[256];
-	uint32_t size;
-
-	return user_fetch(&size, attr, sizeof(size)) == 0 && size >= LEAST && size <= sizeof(now) &&
-	       user_fetch(want, attr, size) == 0 &&
-	       arch_syscall4(SYS_sched_getattr, 0, (long)now, size, 0) == 0 &&
-	       memcmp(now, want, size) == 0;
-}
-
-static long set_attr(struct thread *t, const void *attr, long flags)
-{
-	struct sched_param param;
-	long r;
-
-	if (!t->wired && flags == 0 && same_attr(attr))
-		return 0;
-	/* It sets niceness, too. */
-	thread_spoil(t, WIRED_POLICY);
-	r = arch_syscall3(SYS_sched_setattr, 0, (long)attr, flags);
-	if (r == 0 && arch_syscall3(SYS_sched_getparam, 0, (long)&param, 0) == 0) {
-		t->policy = (int)arch_syscall3(SYS_sched_getscheduler, 0, 0, 0);
-		t->priority = param.sched_priority;
-		policy_noted(t);
-		nice_noted(t);
-	}
-	return r;
-}
-
-/* As the kernel's: how many bytes it wrote. */
-static long get_cpus(const struct thread *t, size_t n, cpu_set_t *set)
-{
-	long r = arch_syscall3(SYS_sched_getaffinity, getpid(), (long)n, (long)set);
-
-	t = whose_cpus(t);
-	if (r > 0 && t)
-		memcpy(set, &t->cpus, (size_t)r < sizeof(t->cpus) ? (size_t)r : sizeof(t->cpus));
-	return r;
-}
-
-bool policy_call(long nr, long *a, long *r)
-{
-	struct thread *t = by_tid((pid_t)a[0]);
-	bool self = t == thread_self();
-
-	if (!t)
-		return false;
-	switch (nr) {
-	case SYS_sched_setattr:
-		if (self)
-			*r = set_attr(t, (const void *)a[1], a[2]);
-		return self;
-	case SYS_sched_setaffinity:
-		*r = -give_cpus(t, (size_t)a[1], (const cpu_set_t *)a[2]);
-		return true;
-	case SYS_sched_getaffinity:
-		if (!self) {
-			*r = get_cpus(t, (size_t)a[1], (cpu_set_t *)a[2]);
-			return true;
-		}
-		/* fall through */
-	case SYS_sched_getattr:
-		/* Its kernel thread's, whichever it is. */
-		if (self)
-			a[0] = 0;
-		return false;
-	default:
-		return false;
-	}
 }

@@ -60,7 +60,6 @@ void *thread_main_init(void)
 
 void thread_main_started(void)
 {
-	first->gp = gself();
 	signals_adopt(first);
 	signals_open(gmask());
 	cancel_init();
@@ -359,20 +358,26 @@ static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 {
 	struct request req = { .mask = gmask() };
 	struct thread *t, *self = thread_self();
+	struct m *bred = NULL;
 	cpu_set_t cpus;
 	bool wishes;
-	int r;
+	int r = 0;
 
 	reap_some();
 	attr_read(attr, &req, &cpus);
-	r = thread_new(&req, &t);
+	/* First: what is made without it could not be unmade. */
+	if (self && fn != signals_thread)
+		r = thread_breeds(self, &bred);
 	if (r != 0)
 		return r;
-	r = wishes_try(t, req.policy, req.priority, req.cpus);
-	t->ownfiles = false;
-	if (r == 0 && self && unlikely(self->breeds) && fn != signals_thread)
-		r = thread_bred(t, self);
+	r = thread_new(&req, &t);
 	if (r != 0) {
+		thread_unbred(bred);
+		return r;
+	}
+	r = wishes_try(t, req.policy, req.priority, req.cpus);
+	if (r != 0) {
+		thread_unbred(bred);
 		thread_free(t);
 		return r;
 	}
@@ -400,6 +405,7 @@ static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 	st_rlx(&t->deaf, false);
 	st_rlx(&t->awaits, 0);
 	st_rlx(&t->fed, 0);
+	thread_bred(t, self, bred);
 	gpursued(t->gp);
 	if (unlikely(ld_rlx(&t->signals.set) != 0))
 		pending_drop(&t->signals);

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct m;
 struct thread;
 
 /* Why: the first reason stands. */
@@ -32,15 +33,18 @@ enum wirecause {
  * thread_spoil: it is about to change its kernel thread in what cannot be taken back, which so is
  * to end with it; the first thread's does not. thread_spoil_sig: after thread_wire_sig.
  * thread_state: thread_spoil for what the kernel hands on to who is made: credentials, namespaces,
- * filters and the like. thread_bred: t, which is to begin, is given a kernel thread with all that
- * its maker's has, the caller; returns what pthread_create fails with. thread_tie: stays on this
- * very kernel thread, which the kernel knows it by. */
+ * filters and the like. thread_breeds: makes a kernel thread for one that is to be made, with all
+ * that the maker's has, the caller's, if it has such; returns what pthread_create fails with.
+ * thread_bred: it is t's; thread_unbred: it is nobody's. bred may be NULL. thread_tie: stays on
+ * this very kernel thread, which the kernel knows it by. */
 void thread_wire(struct thread *t, enum wirecause cause);
 void thread_wire_sig(struct thread *t, enum wirecause cause);
 void thread_spoil(struct thread *t, enum wirecause cause);
 void thread_spoil_sig(struct thread *t);
 void thread_state(struct thread *t);
-int thread_bred(struct thread *t, const struct thread *maker);
+int thread_breeds(const struct thread *maker, struct m **bred);
+void thread_bred(struct thread *t, const struct thread *maker, struct m *bred);
+void thread_unbred(struct m *bred);
 void thread_tie(struct thread *t, enum wirecause cause);
 void thread_own_tid(struct thread *t);
 void thread_unwire(struct thread *t);
@@ -98,6 +102,13 @@ void policy_init(struct thread *t);
 /* policy_noted: t's policy and priority are changed, as its G is to know. */
 void policy_noted(struct thread *t);
 
+/* policy_by_tid: the record that a tid means, NULL if it is none of ours. policy_cpus: whose cpus t
+ * has: who has none of its own has the first's, and if that has none the process's: NULL.
+ * policy_give_cpus: as pthread_setaffinity_np. */
+struct thread *policy_by_tid(pid_t tid);
+const struct thread *policy_cpus(const struct thread *t);
+int policy_give_cpus(struct thread *t, size_t n, const cpu_set_t *set);
+
 /* policy_call: of syscall()'s, about the caller by whatever tid. False: it is to be made, with what
  * a is then. */
 bool policy_call(long nr, long *a, long *r);
@@ -105,6 +116,10 @@ bool policy_call(long nr, long *a, long *r);
 /* policy_reset: of that kernel thread (0: this), which is to serve others: as it was before t had
  * wishes. */
 void policy_reset(const struct thread *t, pid_t tid);
+
+/* policy_bred: that kernel thread, a copy of t's maker's, becomes as t's wishes have it, with what
+ * privileges the maker has. */
+void policy_bred(struct thread *t, const struct thread *maker, pid_t tid);
 
 /* The same for niceness: nice.c. nice_do: t, which runs, gets what it wished. nice_noted: it was
  * set there some other way. */

@@ -336,6 +336,7 @@ bool heddle_start(void)
 	harvest_start(patches);
 	c.host = thread_main_init();
 	c.was = thread_first()->gp;
+	c.self = &thread_first()->gp;
 	for (int i = 0; i < objects.ndenied; i++)
 		preempt_deny(objects.denied[i].lo, objects.denied[i].hi, objects.denied[i].how);
 	policies_wanted(&c);

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -13,7 +14,7 @@
 
 #include "threads.h"
 
-enum { THREADS = 40, RULES = 20 };
+enum { THREADS = 40, RULES = 20, STACK = 256 * 1024 };
 
 static struct sock_filter code[2 * RULES + 2];
 static unsigned short length;
@@ -279,6 +280,72 @@ TEST(a_thread_s_own_filter_is_that_of_those_that_it_makes)
 	join(other, 3);
 	frees(NULL);
 	filters_itself(NULL);
+}
+
+static void filters(void)
+{
+	struct sock_fprog program = { .filter = code };
+
+	allow();
+	program.len = length;
+	EXPECT_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	EXPECT_EQ(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+}
+
+static void *makes_many_without_gettid(void *arg)
+{
+	begin();
+	rule(SYS_gettid, SECCOMP_RET_ERRNO | ODD);
+	filters();
+	for (int i = 0; i < 20; i++)
+		run(2, same, NULL);
+	return arg;
+}
+
+TEST(who_may_not_ask_for_his_tid_makes_threads)
+{
+	on_thread(makes_many_without_gettid, NULL);
+}
+
+/* And nothing stays of them on stacks that are the program's. */
+static void *makes_none_on_stacks(void *stacks)
+{
+	char *lo = stacks;
+	pthread_attr_t attr;
+	pthread_t t;
+
+	begin();
+	rule(SYS_clone, SECCOMP_RET_ERRNO | EPERM);
+	rule(SYS_clone3, SECCOMP_RET_ERRNO | EPERM);
+	filters();
+	for (int i = 0; i < 3; i++, lo += STACK) {
+		EXPECT_EQ(pthread_attr_init(&attr), 0);
+		EXPECT_EQ(pthread_attr_setstack(&attr, lo, STACK), 0);
+		EXPECT_EQ(pthread_create(&t, &attr, same, NULL), EPERM);
+		EXPECT_EQ(munmap(lo, STACK), 0);
+	}
+	return stacks;
+}
+
+TEST(who_may_make_no_threads_makes_none)
+{
+	void *stacks = mmap(NULL, 4 * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			    -1, 0);
+	pthread_attr_t attr;
+	pthread_t t;
+	pid_t pid;
+
+	on_thread(makes_none_on_stacks, stacks);
+	EXPECT_EQ(pthread_attr_init(&attr), 0);
+	EXPECT_EQ(pthread_attr_setstack(&attr, (char *)stacks + 3 * STACK, STACK), 0);
+	EXPECT_EQ(pthread_create(&t, &attr, same, NULL), 0);
+	EXPECT_EQ(pthread_join(t, NULL), 0);
+	pid = fork();
+	if (pid == 0) {
+		run(4, same, NULL);
+		_exit(0);
+	}
+	EXPECT_EQ(status_of(pid), 0);
 }
 
 /* What heddle asks for, where glibc does not. */

@@ -566,3 +566,43 @@ TEST(a_child_has_nothing_pending)
 	EXPECT_EQ(pthread_create(&t, NULL, forks_with_one_pending, NULL), 0);
 	EXPECT_EQ(pthread_join(t, NULL), 0);
 }
+
+/* ---- as the first thread is made ---- */
+
+static void does_nothing(int sig)
+{
+	(void)sig;
+}
+
+static void *same(void *arg)
+{
+	return arg;
+}
+
+/* Timers that are closer together than what happens there. */
+TEST(signals_may_come_as_the_first_thread_is_made)
+{
+	enum { CHILDREN = 300, TIMERS = 40, NS_APART = 7000 };
+	struct sigaction act = { .sa_handler = does_nothing, .sa_flags = SA_RESTART };
+
+	EXPECT_EQ(sigaction(SIGUSR1, &act, NULL), 0);
+	for (int i = 0; i < CHILDREN; i++) {
+		pid_t pid = fork();
+		if (pid == 0) {
+			struct sigevent event = { .sigev_notify = SIGEV_SIGNAL,
+						  .sigev_signo = SIGUSR1 };
+			struct itimerspec once = { 0 };
+			timer_t timer;
+			pthread_t t;
+			for (int k = 0; k < TIMERS; k++) {
+				once.it_value.tv_nsec = 20000 + i * 10 + k * NS_APART;
+				EXPECT_EQ(timer_create(CLOCK_MONOTONIC, &event, &timer), 0);
+				EXPECT_EQ(timer_settime(timer, 0, &once, NULL), 0);
+			}
+			EXPECT_EQ(pthread_create(&t, NULL, same, NULL), 0);
+			EXPECT_EQ(pthread_join(t, NULL), 0);
+			_exit(0);
+		}
+		EXPECT_EQ(status_of(pid), 0);
+	}
+}

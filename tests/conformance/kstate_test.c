@@ -18,6 +18,7 @@
 #include <sys/eventfd.h>
 #include <sys/fsuid.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
@@ -523,6 +524,51 @@ TEST(what_is_chosen_is_not_handed_on)
 	memset(&all, 0, sizeof(all));
 	EXPECT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
 	run(2, has_one_cpu_of, &all);
+}
+
+/* And what one has that could not have it any more. */
+enum { LESS_NICE = -3, NOBODY = 65534 };
+
+static long kernels(long nr)
+{
+	long r;
+
+	__asm__ volatile("syscall" : "=a"(r) : "0"(nr), "D"(0), "S"(0) : "rcx", "r11", "memory");
+	return r;
+}
+
+static void *is_privileged_by_birth(void *arg)
+{
+	EXPECT_EQ(20 - kernels(SYS_getpriority), LESS_NICE);
+	EXPECT_EQ(kernels(SYS_sched_getscheduler), SCHED_RR);
+	wander();
+	EXPECT_EQ(20 - kernels(SYS_getpriority), LESS_NICE);
+	EXPECT_EQ(kernels(SYS_sched_getscheduler), SCHED_RR);
+	return arg;
+}
+
+static void *gives_up_its_user(void *arg)
+{
+	struct sched_param param = { .sched_priority = 1 };
+	struct rlimit none = { 0, 0 };
+
+	EXPECT_EQ(setpriority(PRIO_PROCESS, 0, LESS_NICE), 0);
+	EXPECT_EQ(pthread_setschedparam(pthread_self(), SCHED_RR, &param), 0);
+	EXPECT_EQ(setrlimit(RLIMIT_RTPRIO, &none), 0);
+	EXPECT_EQ(setrlimit(RLIMIT_NICE, &none), 0);
+	EXPECT_EQ(syscall(SYS_setresuid, NOBODY, NOBODY, NOBODY), 0);
+	run(3, is_privileged_by_birth, NULL);
+	return arg;
+}
+
+TEST(who_has_a_priority_and_may_not_ask_for_one_hands_it_on)
+{
+	if (geteuid() != 0 || setpriority(PRIO_PROCESS, 0, LESS_NICE) != 0) {
+		test_say("  skipped: needs root");
+		return;
+	}
+	EXPECT_EQ(setpriority(PRIO_PROCESS, 0, 0), 0);
+	on_thread(gives_up_its_user, NULL);
 }
 
 /* ---- descriptors of one's own ---- */
