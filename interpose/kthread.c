@@ -94,20 +94,21 @@ void thread_state(struct thread *t)
 	t->breeds = true;
 }
 
-int thread_breeds(const struct thread *maker, struct m **bred)
+struct m *thread_breeds(void)
 {
-	int r = maker->breeds ? gbreed(bred) : 0;
+	struct m *bred;
+	int r = gbreed(&bred);
 
-	return r == -ENOMEM ? EAGAIN : -r;
+	if (r == 0)
+		return bred;
+	return (struct m *)(intptr_t)(r == -ENOMEM ? -EAGAIN : r);
 }
 
 void thread_bred(struct thread *t, const struct thread *maker, struct m *bred)
 {
-	int32_t tid = bred ? gwed(bred, t->gp) : 0;
+	int32_t tid = gwed(bred, t->gp);
 
-	t->ownfiles = bred && maker->ownfiles;
-	if (!bred)
-		return;
+	t->ownfiles = maker->ownfiles;
 	t->wired = WIRED_STATE;
 	t->spoilt = t->breeds = true;
 	count_wired(WIRED_STATE);
@@ -117,8 +118,7 @@ void thread_bred(struct thread *t, const struct thread *maker, struct m *bred)
 
 void thread_unbred(struct m *bred)
 {
-	if (bred)
-		gwed(bred, NULL);
+	gwed(bred, NULL);
 }
 
 void thread_unwire(struct thread *t)

@@ -11,25 +11,50 @@
 #include <unistd.h>
 
 #include "atomic.h"
+#include "os.h"
 #include "signals.h"
 #include "syscall.h"
 #include "thread.h"
 
-enum { SLOTS = 8192 };
+/* As many as the kernel lets a process have, on most machines; the lowest are used first. */
+enum { SLOTS = 1 << 17 };
 
 /* Whose a slot is, with the number: the address is one of the program's, so of 48 bits. */
 enum { FREE = 0, BUSY = 1 /* it is being written or read */ };
 
 static ATOMIC(uint64_t) owners[SLOTS];
-static struct {
+struct slot {
 	ATOMIC(uint64_t) order;
 	ATOMIC(uint64_t)
 	missed; /* of a timer's: order and how many more; TAKEN: it says so no more */
 	siginfo_t info;
-} slots[SLOTS];
+};
+static ATOMIC(struct slot *) slots; /* SLOTS of them, once there was one */
 #define TAKEN UINT64_MAX
 static ATOMIC(uint64_t) orders, published;
 static ATOMIC(uint32_t) used, high; /* high: beyond it none was ever used */
+static ATOMIC(uint32_t) low; /* below it none is free, or nearly so: where to look first */
+
+/* One that somebody has, or had. */
+static inline struct slot *slot(int64_t i)
+{
+	return &ld_acq(&slots)[i];
+}
+
+static bool have_slots(void)
+{
+	enum { BYTES = SLOTS * sizeof(struct slot) };
+	struct slot *made;
+
+	if (likely(ld_acq(&slots) != NULL))
+		return true;
+	made = os_reserve(BYTES);
+	if (os_failed(made))
+		return false;
+	if (!cas_acqrel(&slots, NULL, made))
+		os_release(made, BYTES);
+	return true;
+}
 
 static uint64_t owner_of(const struct pending *p, int sig)
 {
@@ -51,40 +76,60 @@ static void release(int32_t i)
 	 */
 	st_rel(&owners[i], FREE);
 	add_sc(&used, (uint32_t)-1);
+	for (uint32_t was = ld_rlx(&low); was > (uint32_t)i; was = ld_rlx(&low))
+		if (cas_acqrel(&low, was, (uint32_t)i))
+			break;
+}
+
+/* A free one from there on, now BUSY; SLOTS: there is none. */
+static uint32_t occupy(uint32_t from)
+{
+	while (from < SLOTS &&
+	       (ld_rlx(&owners[from]) != FREE || !cas_acq(&owners[from], FREE, BUSY)))
+		from++;
+	return from;
 }
 
 /* Its place in the order; 0: no room. */
 static uint64_t put(uint64_t owner, const siginfo_t *info)
 {
+	uint32_t from = ld_rlx(&low), i;
 	uint64_t order;
-	uint32_t i = 0;
 
-	while (i < SLOTS && (ld_rlx(&owners[i]) != FREE || !cas_acq(&owners[i], FREE, BUSY)))
-		i++;
+	if (!have_slots())
+		return 0;
+	i = occupy(from);
+	if (i == SLOTS && from > 0)
+		i = occupy(0);
 	if (i == SLOTS)
 		return 0;
+	cas_acqrel(&low, from, i + 1);
 	add_sc(&used, 1);
 	rise(i + 1);
 	order = add_sc(&orders, 1) + 1;
-	st_rlx(&slots[i].order, order);
-	st_rlx(&slots[i].missed, order << 32);
-	slots[i].info = *info;
+	st_rlx(&slot(i)->order, order);
+	st_rlx(&slot(i)->missed, order << 32);
+	slot(i)->info = *info;
+	/* Before, for who sees it and counts it; and after, for who has not seen it. */
+	add_sc(&published, 1);
 	/* Release: pairs with the acquires of oldest, take and undo. */
 	st_rel(&owners[i], owner);
 	add_sc(&published, 1);
 	return order;
 }
 
-static int32_t oldest(uint64_t owner, uint64_t from)
+/* The oldest of that owner's from that order on, or -1, among the first n that are whose. */
+static int32_t oldest(uint64_t owner, uint64_t from, uint32_t n)
 {
 	uint64_t least = UINT64_MAX;
 	int32_t found = -1;
 
-	for (uint32_t i = 0, n = ld_sc(&high); i < n; i++) {
-		uint64_t order;
-		if (ld_acq(&owners[i]) != owner)
+	for (uint32_t i = 0, end = ld_sc(&high); i < end && n > 0; i++) {
+		uint64_t order, whose = ld_acq(&owners[i]);
+		n -= whose != FREE && whose != BUSY;
+		if (whose != owner)
 			continue;
-		order = ld_rlx(&slots[i].order);
+		order = ld_rlx(&slot(i)->order);
 		if (order >= from && order < least) {
 			least = order;
 			found = (int32_t)i;
@@ -93,19 +138,23 @@ static int32_t oldest(uint64_t owner, uint64_t from)
 	return found;
 }
 
-/* The oldest of that owner's from that order on, or -1. While one looks, the one that is left for
- * him may be put where he has been, and another taken where he comes to. */
+/* While one looks at as many as there were, others may be put before them; and the one that is left
+ * for him may be put where he has been, and another taken where he comes to. */
 static int32_t find(uint64_t owner, uint64_t from)
 {
-	uint64_t before;
+	uint64_t before = ld_sc(&published);
+	uint32_t n = ld_sc(&used);
 	int32_t i;
 
-	if (ld_sc(&used) == 0)
+	if (n == 0)
 		return -1;
-	do {
+	i = oldest(owner, from, n);
+	while (ld_sc(&published) != before) {
 		before = ld_sc(&published);
-		i = oldest(owner, from);
-	} while (i < 0 && ld_sc(&published) != before);
+		i = oldest(owner, from, SLOTS);
+		if (i >= 0)
+			break;
+	}
 	return i;
 }
 
@@ -124,11 +173,11 @@ static bool take(uint64_t owner, siginfo_t *info)
 		if (i < 0)
 			return false;
 	} while (!cas_acq(&owners[i], owner, BUSY));
-	*info = slots[i].info;
+	*info = slot(i)->info;
 	if (info->si_code == SI_TIMER)
 		info->si_overrun = (int)at_most(
 			(uint32_t)info->si_overrun +
-			(uint64_t)(uint32_t)xchg_sc(&slots[i].missed, TAKEN));
+			(uint64_t)(uint32_t)xchg_sc(&slot(i)->missed, TAKEN));
 	release(i);
 	return true;
 }
@@ -139,16 +188,16 @@ static bool take(uint64_t owner, siginfo_t *info)
 static bool count_missed(uint64_t owner, const siginfo_t *info)
 {
 	for (uint32_t i = 0, n = ld_sc(&high); i < n; i++) {
-		uint64_t missed = ld_acq(&slots[i].missed);
+		uint64_t missed = ld_acq(&slot(i)->missed);
 		while (missed != TAKEN && ld_acq(&owners[i]) == owner &&
-		       (uint32_t)ld_rlx(&slots[i].order) == missed >> 32 &&
-		       slots[i].info.si_code == SI_TIMER &&
-		       slots[i].info.si_timerid == info->si_timerid) {
+		       (uint32_t)ld_rlx(&slot(i)->order) == missed >> 32 &&
+		       slot(i)->info.si_code == SI_TIMER &&
+		       slot(i)->info.si_timerid == info->si_timerid) {
 			uint64_t sum = at_most((uint32_t)missed +
 					       (uint64_t)(uint32_t)info->si_overrun + 1);
-			if (cas_sc(&slots[i].missed, missed, missed >> 32 << 32 | sum))
+			if (cas_sc(&slot(i)->missed, missed, missed >> 32 << 32 | sum))
 				return true;
-			missed = ld_acq(&slots[i].missed);
+			missed = ld_acq(&slot(i)->missed);
 		}
 	}
 	return false;
@@ -161,7 +210,7 @@ static void undo(uint64_t owner, uint64_t order)
 
 	do {
 		i = find(owner, order);
-		if (i < 0 || ld_rlx(&slots[i].order) != order)
+		if (i < 0 || ld_rlx(&slot(i)->order) != order)
 			i = find(owner, 0);
 		if (i < 0)
 			return;
@@ -236,10 +285,10 @@ uint64_t pending_look(const struct pending *p, int sig, uint64_t from, siginfo_t
 		i = find(owner, from);
 		if (i < 0)
 			return 0;
-		order = ld_acq(&slots[i].order);
-		*info = slots[i].info;
+		order = ld_acq(&slot(i)->order);
+		*info = slot(i)->info;
 		/* Nobody is kept from taking it meanwhile. */
-	} while (!cas_sc(&owners[i], owner, owner) || ld_rlx(&slots[i].order) != order);
+	} while (!cas_sc(&owners[i], owner, owner) || ld_rlx(&slot(i)->order) != order);
 	return order;
 }
 
@@ -262,6 +311,7 @@ void siginfo_forked(void)
 	for (uint32_t i = 0, n = ld_rlx(&high); i < n; i++)
 		st_rlx(&owners[i], FREE);
 	st_rlx(&used, 0);
+	st_rlx(&low, 0);
 }
 
 void siginfo_make(siginfo_t *info, int sig, int code)

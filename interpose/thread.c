@@ -361,23 +361,26 @@ static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 	struct m *bred = NULL;
 	cpu_set_t cpus;
 	bool wishes;
-	int r = 0;
+	int r;
 
 	reap_some();
 	attr_read(attr, &req, &cpus);
-	/* First: what is made without it could not be unmade. */
-	if (self && fn != signals_thread)
-		r = thread_breeds(self, &bred);
-	if (r != 0)
-		return r;
+	if (self && unlikely(self->breeds) && fn != signals_thread) {
+		/* First: what is made without it could not be unmade. */
+		bred = thread_breeds();
+		if (os_failed(bred))
+			return (int)-(intptr_t)bred;
+	}
 	r = thread_new(&req, &t);
 	if (r != 0) {
-		thread_unbred(bred);
+		if (bred)
+			thread_unbred(bred);
 		return r;
 	}
 	r = wishes_try(t, req.policy, req.priority, req.cpus);
 	if (r != 0) {
-		thread_unbred(bred);
+		if (bred)
+			thread_unbred(bred);
 		thread_free(t);
 		return r;
 	}
@@ -405,7 +408,9 @@ static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 	st_rlx(&t->deaf, false);
 	st_rlx(&t->awaits, 0);
 	st_rlx(&t->fed, 0);
-	thread_bred(t, self, bred);
+	t->ownfiles = false;
+	if (unlikely(bred != NULL))
+		thread_bred(t, self, bred);
 	gpursued(t->gp);
 	if (unlikely(ld_rlx(&t->signals.set) != 0))
 		pending_drop(&t->signals);

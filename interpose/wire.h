@@ -34,15 +34,15 @@ enum wirecause {
  * to end with it; the first thread's does not. thread_spoil_sig: after thread_wire_sig.
  * thread_state: thread_spoil for what the kernel hands on to who is made: credentials, namespaces,
  * filters and the like. thread_breeds: makes a kernel thread for one that is to be made, with all
- * that the maker's has, the caller's, if it has such; returns what pthread_create fails with.
- * thread_bred: it is t's; thread_unbred: it is nobody's. bred may be NULL. thread_tie: stays on
- * this very kernel thread, which the kernel knows it by. */
+ * that the caller's has; returns as os_failed has it. thread_bred: it is t's;
+ * thread_unbred: it is nobody's. thread_tie: stays on this very kernel thread, which the kernel
+ * knows it by. */
 void thread_wire(struct thread *t, enum wirecause cause);
 void thread_wire_sig(struct thread *t, enum wirecause cause);
 void thread_spoil(struct thread *t, enum wirecause cause);
 void thread_spoil_sig(struct thread *t);
 void thread_state(struct thread *t);
-int thread_breeds(const struct thread *maker, struct m **bred);
+struct m *thread_breeds(void);
 void thread_bred(struct thread *t, const struct thread *maker, struct m *bred);
 void thread_unbred(struct m *bred);
 void thread_tie(struct thread *t, enum wirecause cause);

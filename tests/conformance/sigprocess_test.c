@@ -3,10 +3,11 @@
 #include "event.h"
 
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/time.h>
 
 /* FEW: whoever changes its mask, or ends a handler, takes what is pending for the first as yet. */
-enum { SIGNALS = 40, FEW = 4, QUEUED = 300, PATIENCE_US = 10 * 1000 * 1000 };
+enum { SIGNALS = 40, FEW = 4, QUEUED = 300, THOUSANDS = 12000, PATIENCE_US = 10 * 1000 * 1000 };
 
 static pthread_t first;
 static _Atomic int by_first, by_others, wrong, last;
@@ -279,6 +280,37 @@ TEST(a_wait_for_queued_signals_is_told_their_values_in_order)
 	}
 	join(&sender, 1);
 	end(t);
+}
+
+static void *queues_thousands(void *arg)
+{
+	for (int i = 1; i <= THOUSANDS; i++)
+		EXPECT_EQ(pthread_sigqueue(first, SIGRTMIN + 1, (union sigval){ .sival_int = i }),
+			  0);
+	return arg;
+}
+
+/* As many as the process may have. */
+TEST(thousands_of_queued_signals_are_kept_for_one_thread)
+{
+	struct sigaction act = { .sa_sigaction = told, .sa_flags = SA_SIGINFO };
+	struct rlimit most;
+
+	EXPECT_EQ(getrlimit(RLIMIT_SIGPENDING, &most), 0);
+	if (most.rlim_cur < THOUSANDS + QUEUED) {
+		test_say("  skipped: no more than %lu may be pending",
+			 (unsigned long)most.rlim_cur);
+		return;
+	}
+	EXPECT_EQ(sigaction(SIGRTMIN + 1, &act, NULL), 0);
+	first = pthread_self();
+	mask(SIG_BLOCK, SIGRTMIN + 1);
+	on_thread(queues_thousands, NULL);
+	EXPECT_EQ(last, 0);
+	mask(SIG_UNBLOCK, SIGRTMIN + 1);
+	EXPECT(comes_within_us(&taken, THOUSANDS, PATIENCE_US));
+	EXPECT_EQ(last, THOUSANDS);
+	EXPECT_EQ(wrong, 0);
 }
 
 /* All block it, so it is the process's; each who may take it unblocks it, one after the other. */
