@@ -143,10 +143,10 @@ C
 		HEDDLE_STATS=$work/stats run preloaded $procs "$work/herd"
 		[ "$status" -eq 0 ]
 		[ "$output" = 1000 ]
-		# Two waits of each. A herd's third would be for the mutex.
+		# Two waits of each. A herd's third would be for the mutex, as that of some is who come for it at first.
 		echo "GOMAXPROCS=$procs: $(figure parks "$work/stats") parks"
 		[ "$(figure parks "$work/stats")" -ge 2000 ]
-		[ "$(figure parks "$work/stats")" -le 2200 ]
+		[ "$(figure parks "$work/stats")" -le 2700 ]
 	done
 }
 

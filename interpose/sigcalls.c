@@ -146,14 +146,16 @@ EXPORT int pthread_kill(pthread_t thread, int sig)
 }
 __asm__(".symver pthread_kill, pthread_kill@@@GLIBC_2.34");
 
-/* Of programs of before glibc 2.34, which so ask whether one has ended. */
+/* Of programs of before glibc 2.34, which so ask whether one has ended. Before: one that the signal
+ * finds may end for it at once. */
 EXPORT int old_kill(pthread_t thread, int sig);
 EXPORT int old_kill(pthread_t thread, int sig)
 {
 	const struct thread *t = served() ? thread_of(thread) : NULL;
-	int r = pthread_kill(thread, sig);
 
-	return r == 0 && t && (ld_acq(&t->life) & FINISHED) ? ESRCH : r;
+	if (t && (ld_acq(&t->life) & FINISHED) && sig != 32 && sig != 33)
+		return ESRCH;
+	return pthread_kill(thread, sig);
 }
 __asm__(".symver old_kill, pthread_kill@GLIBC_2.2.5");
 

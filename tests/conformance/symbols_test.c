@@ -70,6 +70,36 @@ static void *ends(void *arg)
 	return arg;
 }
 
+static _Atomic bool told;
+
+static void tells(int sig)
+{
+	(void)sig;
+	told = true;
+}
+
+static void *ends_when_told(void *arg)
+{
+	while (!told)
+		sched_yield();
+	return arg;
+}
+
+/* It was there when the signal was sent. */
+TEST(programs_built_long_ago_are_not_told_that_a_thread_has_ended_by_the_signal)
+{
+	struct sigaction act = { .sa_handler = tells };
+	pthread_t t;
+
+	EXPECT_EQ(sigaction(SIGRTMIN, &act, NULL), 0);
+	for (int i = 0; i < 5000; i++) {
+		told = false;
+		EXPECT_EQ(pthread_create(&t, NULL, ends_when_told, NULL), 0);
+		EXPECT_EQ(kill_of_old(RTLD_DEFAULT, t, SIGRTMIN), 0);
+		EXPECT_EQ(pthread_join(t, NULL), 0);
+	}
+}
+
 /* The test's time is its limit. */
 TEST(programs_built_long_ago_are_told_that_a_thread_has_ended)
 {
