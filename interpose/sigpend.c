@@ -6,7 +6,6 @@
  * looks when it next leaves the core (gnotify). */
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/syscall.h>
 
@@ -128,16 +127,6 @@ void signal_push(struct thread *t, int sig)
 		nudge(sig, tid);
 }
 
-/* Where many wait for one that is to run they would be taken as they come, by a thread that the
- * kernel lets run: here it may wait for the turn of who sends them. */
-static void give_turn(const struct thread *t, int sig)
-{
-	enum { MANY = 64 };
-
-	if (sig >= FIRST_QUEUED && pending_count(&t->signals, sig) > MANY && thread_self())
-		sched_yield();
-}
-
 long signal_thread(struct thread *t, int sig, const siginfo_t *info)
 {
 	uint64_t blocked = gmask_of(t->gp) | ld_sc(&t->awaits);
@@ -153,8 +142,6 @@ long signal_thread(struct thread *t, int sig, const siginfo_t *info)
 		signals_run();
 	else
 		signal_push(t, sig);
-	if (!(blocked & signal_bit(sig)))
-		give_turn(t, sig);
 	return 0;
 }
 

@@ -298,8 +298,8 @@ TEST(a_sleeper_is_served_beside_as_many_hogs_as_ps)
 
 static ATOMIC(uint64_t) disturbed;
 
-/* Works for longer than a hog may beside a sleeper, but waits by itself now and then. Disturbed: the
- * kernel gave its cpu to others for so long that its slice was over. */
+/* Works for longer than a hog may beside a sleeper, but waits by itself now and then. Disturbed:
+ * the kernel gave its cpu to others for so long that its slice was over. */
 static void works_and_waits(void *arg)
 {
 	(void)arg;
