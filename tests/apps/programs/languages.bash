@@ -191,6 +191,31 @@ app_sbcl() {
     (format t "all good~%")))'
 }
 
+# Its locks wake by signals.
+app ecl "20 threads, a lock that is handed on by signals, a semaphore, a mailbox, one that is interrupted" ecl
+app_ecl() {
+	cat >t.lisp <<-'P'
+		(let* ((l (mp:make-lock)) (n 0)
+		       (ts (loop repeat 20 collect (mp:process-run-function "count"
+		             (lambda () (dotimes (k 20000) (mp:with-lock (l) (incf n))) (make-array 100000))))))
+		  (mapc (function mp:process-join) ts)
+		  (assert (= n 400000)))
+		(let ((s (mp:make-semaphore :count 0)))
+		  (dotimes (i 10) (mp:process-run-function "post" (lambda () (sleep 0.01) (mp:signal-semaphore s))))
+		  (dotimes (i 10) (mp:wait-on-semaphore s)))
+		(let ((box (mp:make-mailbox :count 5)))
+		  (dotimes (i 8) (let ((i i)) (mp:process-run-function "send" (lambda () (mp:mailbox-send box i)))))
+		  (assert (= 28 (loop repeat 8 sum (mp:mailbox-read box)))))
+		(let ((p (mp:process-run-function "sleep" (lambda () (sleep 100)))))
+		  (sleep 0.1)
+		  (mp:interrupt-process p (lambda () (mp:exit-process)))
+		  (mp:process-join p))
+		(format t "all good~%")
+		(ext:quit 0)
+	P
+	good ecl --norc --shell t.lisp
+}
+
 app ocaml "20 threads, a mutex, a condition, events" ocaml-nox
 app_ocaml() {
 	cat >t.ml <<-'P'
