@@ -606,3 +606,37 @@ TEST(signals_may_come_as_the_first_thread_is_made)
 		EXPECT_EQ(status_of(pid), 0);
 	}
 }
+
+static void wait_ns(int64_t ns)
+{
+	struct timespec begun, now;
+
+	EXPECT_EQ(clock_gettime(CLOCK_MONOTONIC, &begun), 0);
+	do
+		EXPECT_EQ(clock_gettime(CLOCK_MONOTONIC, &now), 0);
+	while ((now.tv_sec - begun.tv_sec) * 1000000000LL + now.tv_nsec - begun.tv_nsec < ns);
+}
+
+/* What is for the process may be taken by any thread of it: those there are, or are to be. */
+TEST(another_process_may_send_as_the_first_thread_is_made)
+{
+	enum { CHILDREN = 300, NS_APART = 15000 };
+	struct sigaction act = { .sa_handler = does_nothing, .sa_flags = SA_RESTART };
+
+	EXPECT_EQ(sigaction(SIGUSR1, &act, NULL), 0);
+	for (int i = 0; i < CHILDREN; i++) {
+		int status = 0;
+		pid_t pid = fork();
+		if (pid == 0) {
+			pthread_t t;
+			EXPECT_EQ(pthread_create(&t, NULL, same, NULL), 0);
+			EXPECT_EQ(pthread_join(t, NULL), 0);
+			_exit(0);
+		}
+		while (waitpid(pid, &status, WNOHANG) == 0) {
+			EXPECT_EQ(kill(pid, SIGUSR1), 0);
+			wait_ns(NS_APART + i % 100 * 10);
+		}
+		EXPECT_EQ(status, 0);
+	}
+}
