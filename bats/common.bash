@@ -34,8 +34,9 @@ except ProcessLookupError:
     pass' "$1"
 }
 
-# until_said TEXT FILE: until the process pid has written a line with that there; false if it ends before.
-until_said() { grep -q -- "$1" < <(exec tail -c +1 -s 0.05 --pid="$pid" -f -- "$2" 2>/dev/null 3>&-); }
+# until_said TEXT FILE: until the process pid has written a line with that there; false if it ends before. Its shell may
+# not have made the file yet.
+until_said() { : >>"$2" && grep -q -- "$1" < <(exec tail -c +1 -s 0.05 --pid="$pid" -f -- "$2" 2>/dev/null 3>&-); }
 
 # threads_of PID: how many kernel threads it has.
 threads_of() {
