@@ -32,7 +32,7 @@ CORE := $(wildcard core/*.c core/policies/*.c core/arch/$(ARCH)/*.c core/arch/$(
 TESTS := $(patsubst tests/core/%.c,%,$(wildcard tests/core/*_test.c))
 objects = $(patsubst %,$(BUILD)/$(1)/%.o,$(CORE) $(TWIN_$(1)))
 # What measures time or memory says nothing under a sanitizer.
-MEASURES := stack_test idle_test sysmon_test preempt_test spin_test
+MEASURES := stack_test idle_test sysmon_test preempt_test spin_test guest_test
 tests_tsan = $(filter-out $(MEASURES),$(TESTS))
 tests_asan = $(tests_tsan)
 tests_of = $(foreach t,$(or $(tests_$(1)),$(TESTS)),$(BUILD)/$(1)/tests/core/$(t))
@@ -125,7 +125,7 @@ check: deps
 
 # Those that take longest first. Those that measure time are alone with the machine, after the others.
 CORE_TESTS := $(foreach v,tsan asan debug release,$(call tests_of,$(v)))
-ALONE := $(foreach t,sysmon_test preempt_test spin_test netpoll_test,%/$(t))
+ALONE := $(foreach t,sysmon_test preempt_test spin_test netpoll_test guest_test,%/$(t))
 CORE_together := $(filter-out $(ALONE),$(CORE_TESTS))
 CORE_alone := $(filter $(ALONE),$(CORE_TESTS))
 .PHONY: check-core core-together core-alone

@@ -69,14 +69,18 @@ static inline uint64_t choose_sliceof(const struct g *gp)
 	return choose_policed() ? plan_slice(gp) : choose_slice();
 }
 
-/* How old a slice of that one is to be before it may be ended for one that timer or poller made
- * ready. Who has had a slice ended since he waited last computes; another is likely to wait soon by
+/* Who has had a slice ended since he waited last computes; another is likely to wait soon by
  * himself, and others may wait for what he has begun, some by spinning. */
+static inline bool choose_computes(const struct g *gp)
+{
+	return ld_rlx(&gp->stoppedat) > ld_rlx(&gp->waitsince);
+}
+
+/* How old a slice of that one is to be before it may be ended for one that timer or poller made
+ * ready. */
 static inline uint64_t choose_early(const struct g *gp)
 {
-	bool computes = ld_rlx(&gp->stoppedat) > ld_rlx(&gp->waitsince);
-
-	return computes ? CHOOSE_EARLY_NS : choose_slice();
+	return choose_computes(gp) ? CHOOSE_EARLY_NS : choose_slice();
 }
 
 /* splitmix64 */

@@ -35,14 +35,21 @@ static bool put_each_locked(struct gqueue *q)
 	return true;
 }
 
-void globrunqputbatchhead_locked(struct gqueue *q, int32_t n)
+void globrunqputearly_locked(struct gqueue *q, int32_t n)
 {
+	struct g *before = sched.runqearly;
+
 	if (!q->head || put_each_locked(q))
 		return;
-	q->tail->schedlink = sched.runq.head;
-	if (!sched.runq.tail)
+	q->tail->schedlink = before ? before->schedlink : sched.runq.head;
+	if (before)
+		before->schedlink = q->head;
+	else
+		sched.runq.head = q->head;
+	if (!q->tail->schedlink)
 		sched.runq.tail = q->tail;
-	sched.runq.head = q->head;
+	sched.runqearly = q->tail;
+	st_rlx(&sched.early, sched.early + n);
 	st_rlx(&sched.runqsize, sched.runqsize + n);
 }
 
@@ -61,8 +68,26 @@ void globrunqputbatch_locked(struct gqueue *q, int32_t n)
 	st_rlx(&sched.runqsize, sched.runqsize + n);
 }
 
+/* Does gp, which is in the queue, stand before the others there? */
+static bool early_locked(const struct g *gp)
+{
+	for (const struct g *at = sched.runqearly ? sched.runq.head : NULL; at;
+	     at = at->schedlink) {
+		if (at == gp)
+			return true;
+		if (at == sched.runqearly)
+			break;
+	}
+	return false;
+}
+
 void globrunqremove_locked(struct g *gp, struct g *before)
 {
+	if (early_locked(gp)) {
+		st_rlx(&sched.early, sched.early - 1);
+		if (sched.runqearly == gp)
+			sched.runqearly = before;
+	}
 	if (before)
 		before->schedlink = gp->schedlink;
 	else
@@ -82,6 +107,11 @@ static struct g *pop_locked(void)
 	sched.runq.head = gp->schedlink;
 	if (!sched.runq.head)
 		sched.runq.tail = NULL;
+	if (sched.runqearly) {
+		st_rlx(&sched.early, sched.early - 1);
+		if (sched.runqearly == gp)
+			sched.runqearly = NULL;
+	}
 	gp->schedlink = NULL;
 	st_rlx(&sched.runqsize, sched.runqsize - 1);
 	return gp;

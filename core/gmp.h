@@ -118,7 +118,14 @@ struct g {
 
 	uint32_t lockedcount; /* depth of lockosthread */
 	ATOMIC(uint32_t) traceseq; /* events of it recorded or lost; by whoever owns the G */
-	uint64_t lentat; /* arch_cycles when it lent its P (core_lend), until that is over */
+	uint64_t lentat; /* nanotime when it lent its P (core_lend), until that is over */
+	const struct p *backp; /* on which it came back from a call; NULL: that is not known */
+	uint64_t backswitches; /* how many switches that had made then, */
+	uint64_t backcpu; /* and its M's cpu clock */
+	bool returns; /* a call has ended whose P was lent or taken */
+	struct m *home; /* where that was made, and waits for it; NULL: it does not */
+	bool guest; /* it came before others after the last one: guest.h */
+	uint8_t doubt; /* whether it is to */
 	uint8_t waitreason; /* enum waitreason */
 	bool isg0; /* the scheduler's context of an M, not a thread of the program */
 	bool adopted; /* its stack and thread block are not ours */
@@ -183,6 +190,7 @@ struct m {
 	struct g *pendingg; /* taken off a queue, to be run by the g0 loop */
 	ATOMIC(struct g *) lockedg; /* written by this M, or by who holds its G */
 	bool spoilt; /* its kernel thread ends with lockedg */
+	bool expects; /* idle, and its G to come back to it: guest.h; under sched.lock */
 	bool bred; /* for one G, of which it hears by wed */
 	bool owes; /* a wake-up for what chain.c put where others may take it */
 	const struct g *courteous; /* its G that is to give way to whom it has woken */
@@ -328,10 +336,12 @@ struct sched {
 	ATOMIC(int32_t) nmspinning;
 	ATOMIC(uint32_t) needspinning;
 	ATOMIC(int32_t) runqsize; /* written under lock */
+	ATOMIC(int32_t) early; /* Gs at its head that slices should end for: written under lock */
 	ATOMIC(uint64_t) lastpoll; /* nanotime of the last netpoll; 0 while one blocks */
 	ATOMIC(uint64_t) polluntil; /* when the blocked netpoll will wake; 0: none blocks */
 	ATOMIC(uint32_t) sysmonwait; /* sysmon sleeps deeply */
-	ATOMIC(int32_t) early; /* Gs at the head of the global queue that slices should end for */
+	ATOMIC(bool) guestwaits; /* for sysmon to ask a P */
+	ATOMIC(uint64_t) guestsat; /* nanotime when a guest last came */
 	ATOMIC(uint32_t) verifydue; /* sysmon wants registrations made sure of */
 	ATOMIC(uint64_t) sysmonwake; /* when sysmon will look next */
 	ATOMIC(bool) orphans; /* an idle P may have timers that no M waits for */
@@ -344,6 +354,7 @@ struct sched {
 	struct mutex lock __attribute__((aligned(CACHE_LINE)));
 	/* Under lock: */
 	struct gqueue runq;
+	struct g *runqearly; /* the last of those `early`, or NULL */
 	struct m *midle;
 	int32_t nmidle;
 	int32_t nmidlelocked; /* locked Ms that wait for their G */

@@ -1,5 +1,5 @@
-/* Ms: starting, stopping, handing Ps from one to the other, wiring. Owns sched.midle and
- * the counts of Ms. */
+/* Ms: starting, stopping, handing Ps from one to the other, wiring. Owns the counts of Ms but for
+ * that of the idle ones (mlist.c). */
 #include "core.h"
 #include "mthread.h"
 #include "policies/turns.h"
@@ -7,37 +7,6 @@
 #include "sched.h"
 
 enum { ENOMEM_ = 12 };
-
-void mput_locked(struct m *mp)
-{
-	CHECK(GMP_M1, ld_rlx(&mp->p) == NULL && ld_rlx(&mp->curg) == NULL);
-	mp->schedlink = sched.midle;
-	sched.midle = mp;
-	sched.nmidle++;
-	st_rlx(&sched.full, false);
-	st_rlx(&sched.orphans, false);
-	checkdead_locked();
-}
-
-static struct m *mget_locked(void)
-{
-	struct m *mp = sched.midle;
-
-	if (mp) {
-		sched.midle = mp->schedlink;
-		sched.nmidle--;
-	}
-	return mp;
-}
-
-void mpark(struct m *mp)
-{
-	st_rlx(&mp->blocked, true);
-	notesleep(&mp->park);
-	noteclear(&mp->park);
-	st_rlx(&sched.now, nanotime());
-	st_rlx(&mp->blocked, false);
-}
 
 void stopm(struct m *mp)
 {
@@ -55,9 +24,7 @@ void stopm(struct m *mp)
 	}
 	mput_locked(mp);
 	unlock(&sched.lock);
-	mpark(mp);
-	acquirep(mp, mp->nextp);
-	mp->nextp = NULL;
+	mwait(mp);
 	count(mp->p, mstops);
 	count(mp->p, mstarts);
 }

@@ -1,8 +1,10 @@
 /* The kernel threads themselves: their memory, their first frames, and who clones them. Owns
  * the starter, which makes threads for sysmon. Next: mstart.c, which says when. */
 #include "mthread.h"
+
 #include "core.h"
 #include "fault.h"
+#include "guest.h"
 #include "preempt.h"
 #include "san.h"
 #include "sched.h"
@@ -93,6 +95,7 @@ void mthread_settle(void)
 
 void core_filters(void)
 {
+	guest_filtered();
 	while (ld_acq(&starter.refusals) != mthread_refusals()) {
 		wakesysmon();
 		os_yield();

@@ -2,6 +2,7 @@
  * All of it is one protocol on the G's status word: HACKING.md, "The claim" (GMP_G1). */
 #include "core.h"
 #include "courtesy.h"
+#include "guest.h"
 #include "mthread.h"
 #include "policies/turns.h"
 #include "sched.h"
@@ -172,8 +173,8 @@ bool core_lend(void)
 	mp = pin(gp);
 	count(mp->p, retakecall);
 	trace_taken(gp, true);
+	guest_lends(gp);
 	handoffp(releasep(mp));
-	gp->lentat = arch_cycles();
 	/* Release: as by a taker. */
 	st_rel(&gp->status, GOFFP);
 	compiler_barrier();
@@ -183,18 +184,6 @@ bool core_lend(void)
 		unpin(gp);
 	}
 	return true;
-}
-
-/* A call has ended whose P is gone, and a P is won. Was it worth it? Not if it came back at once;
- * nor if it waited for a P longer than it took, and so long as one does among others that compute:
- * it gains nothing by what they do meanwhile. How long one took whose P sysmon took nobody knows.
- */
-static bool lasted(uint64_t lentat, uint64_t ended)
-{
-	enum { AMONG_HOGS = 128 * ARCH_CYCLES_20US };
-	uint64_t took = lentat ? ended - lentat : ARCH_CYCLES_20US, waited = arch_cycles() - ended;
-
-	return took >= ARCH_CYCLES_20US && (waited <= took || waited < AMONG_HOGS);
 }
 
 /* Sysmon sleeps deeply only while every P is idle, or the world is being stopped, and then it is
@@ -257,18 +246,19 @@ static __attribute__((noinline)) bool exitsyscall_slow(struct g *gp)
 		if (status == (GSYSCALL | GCLAIM)) {
 			claim_wait(gp, GSYSCALL);
 		} else if (status == GSYSCALLNOP) {
-			uint64_t ended = arch_cycles(), lentat;
+			uint64_t ended = nanotime();
+			bool lasted;
 			/* A CAS, for a handler of the program's may come before it, which wins a P,
 			 * perhaps on another M, and goes back into the call. */
 			if (!cas_acq(&gp->status, GSYSCALLNOP, GPINNED))
 				continue;
-			lentat = gp->lentat;
-			gp->lentat = 0;
+			guest_returns(gp);
 			winp(ld_rlx(&gp->m), gp);
+			lasted = guest_back(gp, ended);
 			count(ld_rlx(&gp->m)->p, syscallslow);
 			unpin(gp);
 			take_pending();
-			return lasted(lentat, ended);
+			return lasted;
 		} else if (status == GSYSCALL) {
 			continue;
 		} else {

@@ -102,8 +102,9 @@ bool own_abort(void *uc);
 
 /* ---- globq.c: the global queue; all _locked need sched.lock ---- */
 void globrunqput_locked(struct g *gp);
-void globrunqputbatchhead_locked(struct gqueue *q, int32_t n);
 void globrunqputbatch_locked(struct gqueue *q, int32_t n);
+/* Before all but those that were put so before. */
+void globrunqputearly_locked(struct gqueue *q, int32_t n);
 
 /* globrunqremove_locked: takes gp out, which stands behind `before` (NULL: at the head). */
 void globrunqremove_locked(struct g *gp, struct g *before);
@@ -201,8 +202,6 @@ static inline int32_t mcount_limit(int32_t n)
 }
 void startlockedm(struct m *mp, struct g *gp);
 void await_own(struct m *mp);
-void mput_locked(struct m *mp);
-void mpark(struct m *mp);
 
 /* mstart_failed: there is no thread for an M that was counted already: pp, and the mark of a
  * spinner, go back. */
@@ -214,6 +213,14 @@ void mbegin(struct m *mp) __attribute__((noreturn));
 
 /* mend: the end of an M that a G spoilt: what it holds goes to others. Context: on its g0. */
 void mend(struct m *mp) __attribute__((noreturn));
+
+/* ---- mlist.c ---- mput_locked: mp is idle; mget_locked: any that is, mtake_locked: mp, if it is,
+ * is no longer. mpark: mp sleeps; mwait: an idle one, until it is given a P. */
+void mput_locked(struct m *mp);
+struct m *mget_locked(void);
+bool mtake_locked(struct m *mp);
+void mpark(struct m *mp);
+void mwait(struct m *mp);
 
 /* ---- plist.c: Ps and who holds them ---- */
 void acquirep(struct m *mp, struct p *pp);

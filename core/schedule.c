@@ -7,6 +7,7 @@
  * still on a cpu. */
 #include "chain.h"
 #include "core.h"
+#include "guest.h"
 #include "mthread.h"
 #include "policies/turns.h"
 #include "poller.h"
@@ -149,26 +150,40 @@ static void dropg(struct g *gp)
 /* It came back from a call or a block, and its P was taken: an idle P, else the queue. */
 static void post_nop(struct m *mp, struct g *gp)
 {
+	struct gqueue q = { NULL, NULL };
+	bool guest = guest_is(mp, gp);
 	struct p *pp;
 
 	dropg(gp);
 	st_rlx(&gp->status, GRUNNABLE);
 	lock(&sched.lock);
 	pp = choose_turned() && !turns_may_locked(gp) ? NULL : pidleget_locked();
-	if (!pp)
+	if (!pp && guest) {
+		gqueue_push(&q, gp);
+		globrunqputearly_locked(&q, 1);
+		/* Idle before it asks: it is to have the G back. */
+		mp->expects = true;
+		mput_locked(mp);
+	} else if (!pp) {
 		globrunqput_locked(gp);
-	else if (choose_turned())
+	} else if (choose_turned()) {
 		turns_picked_locked(gp);
+	}
 	unlock(&sched.lock);
 	if (pp) {
+		guest_none(gp);
 		acquirep(mp, pp);
 		mp->pendingg = gp;
 		return;
 	}
 	/* Of one in a call that lasts only sysmon finds that it does. */
 	hurrysysmon();
-	if (!mp->lockedg)
+	if (guest) {
+		guest_asks(mp);
+		mwait(mp);
+	} else if (!mp->lockedg) {
 		stopm(mp);
+	}
 }
 
 static void post_preempt(struct m *mp, struct g *gp)
@@ -306,6 +321,8 @@ void schedule(struct m *mp)
 			startlockedm(mp, gp);
 			continue;
 		}
+		if (unlikely(gp->home != NULL) && guest_goes(mp, gp))
+			continue;
 		execute(mp, gp, inherit);
 	}
 }

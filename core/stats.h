@@ -20,6 +20,7 @@
 	X(courteous, "times one gave way to whom it had woken")                                    \
 	X(preempts, "times a G was made to give way")                                              \
 	X(spins, "of those, as it was spinning")                                                   \
+	X(guests, "of those, to let one in who came back")                                         \
 	X(preemptputoff, "times it could not be where it stood")                                   \
 	X(steals, "grabs that took something")                                                     \
 	X(stolen, "Gs taken by them")                                                              \

@@ -7,6 +7,7 @@
  * idle list wakes it (plist.c). */
 #include "asleep.h"
 #include "core.h"
+#include "guest.h"
 #include "mthread.h"
 #include "policies/turns.h"
 #include "poller.h"
@@ -29,6 +30,8 @@ enum {
 	 * looking so often, for who was served is soon back. */
 	POLL_EARLY_NS = 1000 * 1000,
 	POLL_WATCH_NS = 20 * 1000 * 1000,
+	/* So long it looks for guests after one. */
+	SERVE_WATCH_NS = 20 * 1000 * 1000,
 	/* A due timer whose P has not looked by then is sysmon's. */
 	TIMER_SLACK_NS = 50 * 1000,
 	DEEP_AFTER_NS = 5 * 1000 * 1000,
@@ -91,51 +94,64 @@ void ready_early(struct glist *list)
 		gp = rest;
 	}
 	lock(&sched.lock);
-	globrunqputbatchhead_locked(&q, wanted);
+	globrunqputearly_locked(&q, wanted);
 	unlock(&sched.lock);
-	add_rlx(&sched.early, wanted);
 	wakep_global(NULL);
 }
 
-/* May the slice of pp be ended before its time? */
-static bool may_end(struct p *pp, uint64_t now)
+/* Does one wait, or may one soon? */
+static bool serves(uint64_t now)
+{
+	return ld_rlx(&sched.early) > 0 || ld_sc(&sched.guestsat) + SERVE_WATCH_NS > now;
+}
+
+/* Told and looked at as by sysmon_polls. */
+void sysmon_serves(bool at_once)
+{
+	uint64_t now = nanotime();
+
+	st_sc(&sched.guestsat, now);
+	if (at_once)
+		st_rlx(&sched.guestwaits, true);
+	if (at_once || ld_sc(&sched.sysmonwake) > now + CHOOSE_EARLY_NS + TIMER_SLACK_NS)
+		notewakeup(&sched.sysmonnote);
+}
+
+/* May the slice of pp be ended before its time? For a guest that of one that computes at any. */
+static bool may_end(struct p *pp, uint64_t now, bool guest)
 {
 	struct m *mp = ld_acq(&pp->m);
 	struct g *gp = mp ? ld_acq(&mp->curg) : NULL;
 
 	return gp && pp->mon.schedtick == ld_rlx(&pp->schedtick) &&
-	       now - pp->mon.schedwhen >= choose_early(gp);
+	       ((guest && choose_computes(gp)) || now - pp->mon.schedwhen >= choose_early(gp));
 }
 
 /* Ends slices for the sake of those at the head of the global queue. A request may be lost: it
  * names a slice that ends by itself just then, or finds the G where it must not be stopped. So a P
- * that owes its next choice is asked again, until it has made it. True if some still wait. */
-static bool serve_early(uint64_t now)
+ * that owes its next choice is asked again, until it has made it. */
+static void serve_early(uint64_t now)
 {
-	int32_t n = ld_acq(&sched.gomaxprocs), early = ld_rlx(&sched.early);
-	bool owed = false;
+	int32_t n = ld_acq(&sched.gomaxprocs), wanting = ld_rlx(&sched.early);
+	bool guest = ld_rlx(&sched.guestwaits) && xchg_acq(&sched.guestwaits, false);
 
-	/* If more came meanwhile, they are in the queue by now. */
-	if (ld_rlx(&sched.runqsize) == 0 && (early <= 0 || cas_rlx(&sched.early, early, 0)))
-		return false;
+	if (wanting == 0)
+		return;
+	for (int32_t i = 0; i < n; i++)
+		wanting -= (int32_t)ld_rlx(&sched.allp[i]->urgent);
 	for (int32_t i = 0; i < n; i++) {
 		struct p *pp = sched.allp[i];
 		bool owes = ld_rlx(&pp->urgent) != 0;
-		if ((!owes && ld_rlx(&sched.early) <= 0) || ld_rlx(&pp->status) != PRUNNING)
+		if ((!owes && wanting <= 0) || ld_rlx(&pp->status) != PRUNNING ||
+		    !may_end(pp, now, guest) || spare_blocked(pp))
 			continue;
-		owed |= owes;
-		if (!may_end(pp, now) || spare_blocked(pp))
-			continue;
-		if (!owes) {
-			st_rlx(&pp->urgent, 1);
-			add_rlx(&sched.early, -1);
-			owed = true;
-		}
+		/* A guest may have asked since. */
+		if (!owes && cas_rlx(&pp->urgent, 0, 1))
+			wanting--;
 		/* A signal would break the call of one that sleeps. */
 		if (!retakeblocked(pp))
 			preemptslice(pp, pp->mon.schedtick);
 	}
-	return owed || ld_rlx(&sched.early) > 0;
 }
 
 /* While it holds Gs that are in no heap and in no queue, sysmon counts as one that runs: else
@@ -174,7 +190,7 @@ static void run_late(uint64_t now, bool deep)
 	if (netpoll_anyunsure() && now - lastverify > POLL_NS) {
 		lastverify = now;
 		st_rlx(&sched.verifydue, 1);
-		if (may_end(sched.allp[0], now) && !spare_blocked(sched.allp[0]) &&
+		if (may_end(sched.allp[0], now, false) && !spare_blocked(sched.allp[0]) &&
 		    !retakeblocked(sched.allp[0]))
 			preemptone(sched.allp[0]);
 	}
@@ -306,6 +322,10 @@ static bool sleep_until_due(uint64_t delay, uint64_t idlesince, bool offp, uint3
 		until = now + POLL_EARLY_NS;
 		st_sc(&sched.sysmonwake, until);
 	}
+	if (until > now + CHOOSE_EARLY_NS && serves(now)) {
+		until = now + CHOOSE_EARLY_NS;
+		st_sc(&sched.sysmonwake, until);
+	}
 	next = ld_sc(&sched.orphans) ? timers_next() : timers_nextbusy();
 	if (next != 0 && next + TIMER_SLACK_NS < until) {
 		until = next + TIMER_SLACK_NS;
@@ -331,7 +351,7 @@ void sysmon(void)
 	uint64_t idlesince = 0, next = UINT64_MAX, taken = nanotime();
 	uint32_t pursuits = 0;
 	int called;
-	bool pursued = false, early = false, deep = false, offp = false, waits = false;
+	bool pursued = false, deep = false, offp = false, waits = false;
 
 	os_timerslack(TIMERSLACK_NS);
 	mthread_watched();
@@ -344,8 +364,6 @@ void sysmon(void)
 		/* Nothing to retake: one longer sleep, in case it was a short pause. */
 		if (idlesince != 0 || delay > longest(waits))
 			delay = longest(waits);
-		if (early && next > CHOOSE_EARLY_NS)
-			next = CHOOSE_EARLY_NS;
 		slept = sleep_until_due(delay < next ? delay : next, pursued ? 0 : idlesince, offp,
 					pursuits);
 		mthread_accept();
@@ -373,7 +391,7 @@ void sysmon(void)
 		now = nanotime();
 		deep = all_deep(now);
 		run_late(now, deep);
-		early = serve_early(now);
+		serve_early(now);
 		start_if_forgotten();
 		report_tick(now);
 		asleep_round(now);

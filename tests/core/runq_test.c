@@ -25,7 +25,7 @@ static void fresh(uint32_t at)
 	memset(ps, 0, sizeof(ps));
 	p0->runqhead = p0->runqtail = at;
 	p1->runqhead = p1->runqtail = at + 77;
-	sched.runq.head = sched.runq.tail = NULL;
+	sched.runq.head = sched.runq.tail = sched.runqearly = NULL;
 	sched.runqsize = 0;
 	sched.gomaxprocs = 1;
 	for (int i = 0; i < GS; i++) {
@@ -264,6 +264,15 @@ TEST(a_drained_queue_is_whole_in_the_global_one)
 	}
 }
 
+static void put_early(int first)
+{
+	struct gqueue q = { NULL, NULL };
+
+	gqueue_push(&q, &gs[first]);
+	gqueue_push(&q, &gs[first + 1]);
+	globrunqputearly_locked(&q, 2);
+}
+
 TEST(one_share_of_the_global_queue_is_its_oldest)
 {
 	struct g *rest;
@@ -283,15 +292,25 @@ TEST(one_share_of_the_global_queue_is_its_oldest)
 	EXPECT_EQ(sched.runqsize, 74);
 	EXPECT(globrunqgetbatch_locked(NULL, 1, &rest, &n) == &gs[26]);
 	EXPECT_EQ(n, 0);
-	/* What goes to the head comes before all others. */
-	struct gqueue q = { NULL, NULL };
-	gqueue_push(&q, &gs[200]);
-	gqueue_push(&q, &gs[201]);
-	globrunqputbatchhead_locked(&q, 2);
-	EXPECT_EQ(sched.runqsize, 75);
+	/* What comes early goes before all others, in its order. */
+	put_early(200);
+	put_early(202);
+	EXPECT_EQ(sched.runqsize, 77);
+	EXPECT_EQ(sched.early, 4);
 	EXPECT(globrunqget_locked(NULL) == &gs[200]);
+	/* The last of them, from behind the one that is first now. */
+	globrunqremove_locked(&gs[203], &gs[202]);
+	EXPECT_EQ(sched.early, 2);
+	put_early(204);
+	/* One that did not. */
+	globrunqremove_locked(&gs[27], &gs[205]);
+	EXPECT_EQ(sched.early, 4);
 	EXPECT(globrunqget_locked(NULL) == &gs[201]);
-	EXPECT(globrunqget_locked(NULL) == &gs[27]);
+	EXPECT(globrunqget_locked(NULL) == &gs[202]);
+	EXPECT(globrunqget_locked(NULL) == &gs[204]);
+	EXPECT(globrunqget_locked(NULL) == &gs[205]);
+	EXPECT_EQ(sched.early, 0);
+	EXPECT(globrunqget_locked(NULL) == &gs[28]);
 	unlock(&sched.lock);
 }
 

@@ -1,0 +1,187 @@
+/* Guests: see guest.h, and HACKING.md, "Preemption". Owns g.lentat to g.doubt. */
+#include "guest.h"
+
+#include "preempt.h"
+#include "sched.h"
+
+enum {
+	/* What is done between two calls in no more cpu time than that is little. */
+	LIGHT_NS = 200 * 1000,
+	/* Of the time of all Ps guests have one part in so many, */
+	SHARE = 2,
+	/* that much at once, and each pays for so much more than it uses. */
+	ATONCE_NS = 1000 * 1000,
+	FEE_NS = 40 * 1000,
+	/* So long a call is worth a hand-off, */
+	LONG_NS = 20 * 1000,
+	/* and so long one waits for a P only where others compute, or a guest among them before it
+	 * is known that they do. */
+	AMONG_HOGS_NS = 2500 * 1000,
+	/* Who is doubted so much is no guest, but once in a while. */
+	DOUBTED = 4,
+	FORGIVEN = 20,
+	/* So many Ps are looked at, for a look may be two system calls. */
+	LOOKS = 4,
+};
+
+static ATOMIC(bool) filtered;
+/* nanotime up to which what guests have used is paid for by the time that others have. */
+static ATOMIC(uint64_t) paid;
+
+void guest_filtered(void)
+{
+	st_rlx(&filtered, true);
+}
+
+static void pay(uint64_t used, uint64_t now)
+{
+	uint64_t price = (used + FEE_NS) * SHARE / (uint64_t)ld_rlx(&sched.gomaxprocs), was, from;
+
+	do {
+		was = ld_rlx(&paid);
+		from = was + ATONCE_NS < now ? now - ATONCE_NS : was;
+	} while (!cas_rlx(&paid, was, from + price));
+}
+
+static bool welcome(const struct g *gp)
+{
+	return gp->doubt < DOUBTED;
+}
+
+static void doubt(struct g *gp, int more)
+{
+	int now = gp->doubt + more;
+
+	gp->doubt = now < 0 ? 0 : now < FORGIVEN ? (uint8_t)now : DOUBTED - 1;
+}
+
+/* What it did is told by its kernel thread's clock, for it may have been in other calls since; but
+ * not if others ran there, too. */
+void guest_lends(struct g *gp)
+{
+	struct m *mp = ld_rlx(&gp->m);
+	struct p *pp = ld_rlx(&mp->p);
+	uint64_t used = LONG_NS;
+
+	gp->lentat = nanotime();
+	if (gp->backp == pp && gp->backswitches == ld_rlx(&pp->stats.switches)) {
+		used = os_threadclock(ld_rlx(&mp->tid)) - gp->backcpu;
+		doubt(gp, used <= LIGHT_NS ? -1 : 1);
+	}
+	gp->backp = NULL;
+	if (gp->guest)
+		pay(used, gp->lentat);
+	gp->guest = false;
+}
+
+void guest_returns(struct g *gp)
+{
+	gp->returns = true;
+}
+
+bool guest_is(struct m *mp, struct g *gp)
+{
+	gp->guest = gp->returns && welcome(gp) && !gp->lockedm && ld_rlx(&paid) <= nanotime() &&
+		    preempt_on && !ld_rlx(&filtered) && !choose_policed() && !choose_turned();
+	gp->home = gp->guest ? mp : NULL;
+	return gp->guest;
+}
+
+/* Not if the call came back at once; nor if the G waited for a P longer than the call took, and so
+ * long as one does among others that compute: it gains nothing by what they do meanwhile. But a
+ * guest hardly ever waits so long. How long a call took whose P sysmon took nobody knows, nor what
+ * was done before it: how good a guest one is shows where it lends. */
+bool guest_back(struct g *gp, uint64_t ended)
+{
+	struct m *mp = ld_rlx(&gp->m);
+	uint64_t waited = nanotime() - ended;
+	uint64_t took = gp->lentat != 0 ? ended - gp->lentat : LONG_NS;
+	bool soon = waited < AMONG_HOGS_NS, guest = welcome(gp);
+
+	doubt(gp, gp->lentat == 0 ? 1 : soon ? 0 : 2);
+	gp->lentat = 0;
+	gp->returns = false;
+	gp->home = NULL;
+	/* Where no P was to be waited for it is not worth a system call. */
+	if ((gp->guest || waited >= LONG_NS) && !ld_rlx(&filtered)) {
+		gp->backp = ld_rlx(&mp->p);
+		gp->backswitches = ld_rlx(&gp->backp->stats.switches);
+		gp->backcpu = os_threadclock(ld_rlx(&mp->tid));
+	}
+	return took >= LONG_NS && (soon || waited <= took || guest);
+}
+
+/* One that is not may be asleep, and a signal would break its call. */
+static bool on_cpu(const struct m *mp)
+{
+	uint64_t clock = os_threadclock(ld_rlx(&mp->tid));
+
+	return clock != 0 && os_threadclock(ld_rlx(&mp->tid)) != clock;
+}
+
+/* May the slice on pp be ended for a guest? Not one of a G that is likely to wait soon, as by
+ * sysmon; nor of a wired one, which costs two hand-offs. */
+static bool may_host(struct p *pp)
+{
+	struct m *mp = ld_acq(&pp->m);
+	struct g *gp = mp ? ld_acq(&mp->curg) : NULL;
+
+	return gp && ld_rlx(&pp->status) == PRUNNING && ld_acq(&gp->status) == GRUNNING &&
+	       !ld_rlx(&mp->lockedg) && choose_computes(gp) && ld_rlx(&pp->urgent) == 0;
+}
+
+/* True: pp lets one in. *refused: it may, by who can tell that its M does not sleep. */
+static bool host(struct p *pp, int *looks, bool *refused)
+{
+	uint32_t tick = ld_rlx(&pp->schedtick);
+	struct m *mp;
+
+	if (!may_host(pp))
+		return false;
+	mp = ld_acq(&pp->m);
+	--*looks;
+	if (!mp || !on_cpu(mp)) {
+		*refused = true;
+		return false;
+	}
+	/* Who asked it first may be sysmon. */
+	if (!cas_rlx(&pp->urgent, 0, 1))
+		return false;
+	add_rlx(&sched.nopstats.guests, 1);
+	preemptslice(pp, tick);
+	return true;
+}
+
+void guest_asks(const struct m *mp)
+{
+	int32_t n = ld_acq(&sched.gomaxprocs), first = mp->oldp ? mp->oldp->id : 0;
+	bool refused = false;
+	int looks = LOOKS;
+
+	for (int32_t i = 0; i < n && looks > 0 && ld_rlx(&sched.early) > 0; i++)
+		if (host(sched.allp[(first + i) % n], &looks, &refused)) {
+			refused = false;
+			break;
+		}
+	sysmon_serves(refused);
+}
+
+bool guest_goes(struct m *mp, struct g *gp)
+{
+	struct m *home = gp->home;
+	bool idle;
+
+	gp->home = NULL;
+	if (home == mp)
+		return false;
+	lock(&sched.lock);
+	idle = mtake_locked(home);
+	unlock(&sched.lock);
+	if (!idle)
+		return false;
+	home->pendingg = gp;
+	home->nextp = releasep(mp);
+	notewakeup(&home->park);
+	stopm(mp);
+	return true;
+}

@@ -1,0 +1,169 @@
+/* Guests: who comes back from a call that blocked is let in among those that compute; but for one
+ * that computes itself, not to those that wait by themselves, and not more often than they bear. */
+#include <time.h>
+
+#include "guest.h"
+#include "host.h"
+#include "preempt.h"
+#include "raw.h"
+#include "sched.h"
+
+enum { CALLS = 200 };
+
+static struct group grp;
+static ATOMIC(uint32_t) over;
+
+static struct stats stats(void)
+{
+	struct stats s;
+	stats_sum(&s);
+	return s;
+}
+
+static void computes(void *arg)
+{
+	(void)arg;
+	compute_until(&over);
+	group_done(&grp);
+}
+
+/* It has had a slice ended, and so is known to compute. */
+static struct g *hog(void)
+{
+	struct g *gp = go(computes, NULL);
+
+	while (!choose_computes(gp))
+		gosched();
+	return gp;
+}
+
+static uint64_t process_cpu(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * 1000 * MS + (uint64_t)ts.tv_nsec;
+}
+
+/* How long it waited for a P after a call. */
+static uint64_t blocked(void)
+{
+	uint64_t ended;
+
+	EXPECT(core_lend());
+	entersyscall();
+	raw_sleep(MS / 10);
+	ended = nanotime();
+	exitsyscall();
+	return nanotime() - ended;
+}
+
+static void end(void)
+{
+	st_rlx(&over, 1);
+	group_wait(&grp);
+}
+
+TEST(who_comes_back_from_a_call_is_let_in_in_the_midst_of_a_slice)
+{
+	uint32_t soon = 0;
+
+	start(1);
+	grp.left = 1;
+	hog();
+	for (int i = 0; i < CALLS; i++)
+		soon += blocked() < 2 * MS;
+	test_say("  %u of %d had a P within 2 ms, %llu as guests", soon, CALLS,
+		 (unsigned long long)stats().guests);
+	EXPECT(soon > CALLS / 2);
+	if (preempt_on)
+		EXPECT(stats().guests > 0);
+	end();
+}
+
+static void calls_and_computes(uint64_t ns)
+{
+	for (int i = 0; i < 20; i++) {
+		blocked();
+		burn_ns(ns);
+	}
+}
+
+/* Its first call is taken for one of many. */
+TEST(who_computes_is_no_guest)
+{
+	start(1);
+	grp.left = 1;
+	hog();
+	calls_and_computes(2 * MS);
+	EXPECT(stats().guests <= 1);
+	end();
+}
+
+static void waits_by_itself(void *arg)
+{
+	(void)arg;
+	while (!ld_rlx(&over)) {
+		burn_ns(MS / 2);
+		sleep_ns(1000);
+	}
+	group_done(&grp);
+}
+
+/* But for the few whose slice is over because the kernel kept them from the cpu. */
+TEST(who_waits_by_himself_has_no_guests)
+{
+	start(1);
+	grp.left = 1;
+	go(waits_by_itself, NULL);
+	for (int i = 0; i < CALLS; i++)
+		blocked();
+	EXPECT(stats().guests <= CALLS / 4);
+	end();
+}
+
+TEST(there_are_no_guests_where_system_calls_are_filtered)
+{
+	start(1);
+	grp.left = 1;
+	hog();
+	core_filters();
+	for (int i = 0; i < 20; i++)
+		blocked();
+	EXPECT_EQ(stats().guests, 0);
+	end();
+}
+
+static void calls(void *arg)
+{
+	(void)arg;
+	while (!ld_rlx(&over))
+		blocked();
+	group_done(&grp);
+}
+
+/* Slices last for a while before the next comes, however many there are. */
+TEST(many_guests_leave_their_host_its_share)
+{
+	enum { CALLERS = 20, MOST_MS = 300 };
+	uint64_t its, all, until;
+	struct g *gp;
+
+	start(1);
+	grp.left = CALLERS + 1;
+	gp = hog();
+	for (int i = 0; i < CALLERS; i++)
+		go(calls, NULL);
+	its = gcputime(gp);
+	all = process_cpu();
+	until = nanotime() + MOST_MS * MS;
+	while (nanotime() < until)
+		blocked();
+	its = gcputime(gp) - its;
+	all = process_cpu() - all;
+	test_say("  %llu guests; %llu of %llu us of cpu were the host's",
+		 (unsigned long long)stats().guests, (unsigned long long)its / 1000,
+		 (unsigned long long)all / 1000);
+	EXPECT(its > all / 8);
+	end();
+}
