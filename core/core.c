@@ -2,6 +2,7 @@
 #include "core.h"
 #include "asleep.h"
 #include "cputime.h"
+#include "guest.h"
 #include "mthread.h"
 
 #include "policies/plan.h"
@@ -46,6 +47,7 @@ void core_forked(void)
 	stack_forked();
 	mthread_forked();
 	view_forked();
+	guest_forked();
 	tracer_forked();
 	cputime_forked();
 	os_forked();

@@ -2,6 +2,7 @@
  * stays for ever: stale pointers to one (a late timer, sysmon's look) always point to a G. */
 #include "core.h"
 #include "cputime.h"
+#include "guest.h"
 #include "san.h"
 #include "sched.h"
 #include "trace.h"
@@ -81,6 +82,7 @@ void gfput(struct m *mp, struct g *gp)
 		st_rlx(&gp->lockedm->lockedg, NULL);
 	gp->lockedm = NULL;
 	gp->lockedcount = 0;
+	guest_ended(gp);
 	if (unlikely(ld_rlx(&gp->spinner) || gp->spinmisses != 0))
 		spin_ended(gp);
 	if (gp->adopted) {

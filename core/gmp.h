@@ -121,7 +121,8 @@ struct g {
 	uint64_t lentat; /* nanotime when it lent its P (core_lend), until that is over */
 	const struct p *backp; /* on which it came back from a call; NULL: that is not known */
 	uint64_t backswitches; /* how many switches that had made then, */
-	uint64_t backcpu; /* and its M's cpu clock */
+	uint64_t backcpu; /* its M's cpu clock, */
+	uint64_t backstopped; /* and stoppedat */
 	bool returns; /* a call has ended whose P was lent or taken */
 	struct m *home; /* where that was made, and waits for it; NULL: it does not */
 	bool guest; /* it came before others after the last one: guest.h */

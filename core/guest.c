@@ -9,7 +9,7 @@ enum {
 	LIGHT_NS = 200 * 1000,
 	/* Of the time of all Ps guests have one part in so many, */
 	SHARE = 2,
-	/* that much at once, and each pays for so much more than it uses. */
+	/* that much at once, and each pays for so much beside what it uses. */
 	ATONCE_NS = 1000 * 1000,
 	FEE_NS = 40 * 1000,
 	/* So long a call is worth a hand-off, */
@@ -25,17 +25,40 @@ enum {
 };
 
 static ATOMIC(bool) filtered;
+static ATOMIC(int32_t) looking; /* how many may not have seen that */
 /* nanotime up to which what guests have used is paid for by the time that others have. */
 static ATOMIC(uint64_t) paid;
 
+/* Who looks counts himself first, who filters waits until nobody counts. */
 void guest_filtered(void)
 {
-	st_rlx(&filtered, true);
+	st_sc(&filtered, true);
+	while (ld_sc(&looking) != 0)
+		os_yield();
 }
 
-static void pay(uint64_t used, uint64_t now)
+void guest_forked(void)
 {
-	uint64_t price = (used + FEE_NS) * SHARE / (uint64_t)ld_rlx(&sched.gomaxprocs), was, from;
+	st_rlx(&looking, 0);
+}
+
+/* The cpu clock of an M; 0: it is not to be had. */
+static uint64_t clock_of(const struct m *mp)
+{
+	uint64_t clock = 0;
+
+	add_sc(&looking, 1);
+	if (!ld_sc(&filtered))
+		clock = os_threadclock(ld_rlx(&mp->tid));
+	sub_sc(&looking, 1);
+	return clock;
+}
+
+/* A guest pays a fee when it comes, for many may come at once, and for the rest when it is known.
+ */
+static void pay(uint64_t ns, uint64_t now)
+{
+	uint64_t price = ns * SHARE / (uint64_t)ld_rlx(&sched.gomaxprocs), was, from;
 
 	do {
 		was = ld_rlx(&paid);
@@ -55,22 +78,33 @@ static void doubt(struct g *gp, int more)
 	gp->doubt = now < 0 ? 0 : now < FORGIVEN ? (uint8_t)now : DOUBTED - 1;
 }
 
-/* What it did is told by its kernel thread's clock, for it may have been in other calls since; but
- * not if others ran there, too. */
+/* What it did since it came back is told by its kernel thread's clock, for it may have been in
+ * other calls; but not if others ran there, too, as they did if it was stopped. */
+static uint64_t used(struct g *gp, struct m *mp)
+{
+	struct p *pp = ld_rlx(&mp->p);
+	uint64_t most = choose_slice(), now;
+
+	if (gp->backp == NULL)
+		return 0;
+	if (ld_rlx(&gp->stoppedat) != gp->backstopped)
+		return most;
+	if (gp->backp != pp || gp->backswitches != ld_rlx(&pp->stats.switches))
+		return 0;
+	now = clock_of(mp);
+	return now - gp->backcpu < most ? now - gp->backcpu : most;
+}
+
 void guest_lends(struct g *gp)
 {
-	struct m *mp = ld_rlx(&gp->m);
-	struct p *pp = ld_rlx(&mp->p);
-	uint64_t used = LONG_NS;
+	uint64_t ns = used(gp, ld_rlx(&gp->m));
 
 	gp->lentat = nanotime();
-	if (gp->backp == pp && gp->backswitches == ld_rlx(&pp->stats.switches)) {
-		used = os_threadclock(ld_rlx(&mp->tid)) - gp->backcpu;
-		doubt(gp, used <= LIGHT_NS ? -1 : 1);
-	}
-	gp->backp = NULL;
+	if (ns != 0)
+		doubt(gp, ns <= LIGHT_NS ? -1 : 1);
 	if (gp->guest)
-		pay(used, gp->lentat);
+		pay(ns, gp->lentat);
+	gp->backp = NULL;
 	gp->guest = false;
 }
 
@@ -81,10 +115,19 @@ void guest_returns(struct g *gp)
 
 bool guest_is(struct m *mp, struct g *gp)
 {
-	gp->guest = gp->returns && welcome(gp) && !gp->lockedm && ld_rlx(&paid) <= nanotime() &&
-		    preempt_on && !ld_rlx(&filtered) && !choose_policed() && !choose_turned();
-	gp->home = gp->guest ? mp : NULL;
-	return gp->guest;
+	uint64_t now;
+
+	guest_none(gp);
+	if (!gp->returns || !welcome(gp) || gp->lockedm || !preempt_on || ld_rlx(&filtered) ||
+	    choose_policed() || choose_turned())
+		return false;
+	now = nanotime();
+	if (ld_rlx(&paid) > now)
+		return false;
+	pay(FEE_NS, now);
+	gp->guest = true;
+	gp->home = mp;
+	return true;
 }
 
 /* Not if the call came back at once; nor if the G waited for a P longer than the call took, and so
@@ -102,11 +145,14 @@ bool guest_back(struct g *gp, uint64_t ended)
 	gp->lentat = 0;
 	gp->returns = false;
 	gp->home = NULL;
+	/* It was a wait: whoever does little else does not compute. */
+	if (took >= LONG_NS)
+		st_rlx(&gp->waitsince, ld_rlx(&sched.now));
 	/* Where no P was to be waited for it is not worth a system call. */
-	if ((gp->guest || waited >= LONG_NS) && !ld_rlx(&filtered)) {
+	if ((gp->guest || waited >= LONG_NS) && (gp->backcpu = clock_of(mp)) != 0) {
 		gp->backp = ld_rlx(&mp->p);
 		gp->backswitches = ld_rlx(&gp->backp->stats.switches);
-		gp->backcpu = os_threadclock(ld_rlx(&mp->tid));
+		gp->backstopped = ld_rlx(&gp->stoppedat);
 	}
 	return took >= LONG_NS && (soon || waited <= took || guest);
 }
@@ -114,9 +160,9 @@ bool guest_back(struct g *gp, uint64_t ended)
 /* One that is not may be asleep, and a signal would break its call. */
 static bool on_cpu(const struct m *mp)
 {
-	uint64_t clock = os_threadclock(ld_rlx(&mp->tid));
+	uint64_t clock = clock_of(mp);
 
-	return clock != 0 && os_threadclock(ld_rlx(&mp->tid)) != clock;
+	return clock != 0 && clock_of(mp) != clock;
 }
 
 /* May the slice on pp be ended for a guest? Not one of a G that is likely to wait soon, as by
@@ -180,6 +226,8 @@ bool guest_goes(struct m *mp, struct g *gp)
 	if (!idle)
 		return false;
 	home->pendingg = gp;
+	home->owes = mp->owes;
+	mp->owes = false;
 	home->nextp = releasep(mp);
 	notewakeup(&home->park);
 	stopm(mp);

@@ -112,7 +112,8 @@ void sysmon_serves(bool at_once)
 
 	st_sc(&sched.guestsat, now);
 	if (at_once)
-		st_rlx(&sched.guestwaits, true);
+		/* Release: pairs with the acquire in serve_early. */
+		st_rel(&sched.guestwaits, true);
 	if (at_once || ld_sc(&sched.sysmonwake) > now + CHOOSE_EARLY_NS + TIMER_SLACK_NS)
 		notewakeup(&sched.sysmonnote);
 }
@@ -132,9 +133,11 @@ static bool may_end(struct p *pp, uint64_t now, bool guest)
  * that owes its next choice is asked again, until it has made it. */
 static void serve_early(uint64_t now)
 {
-	int32_t n = ld_acq(&sched.gomaxprocs), wanting = ld_rlx(&sched.early);
+	int32_t n = ld_acq(&sched.gomaxprocs), wanting;
+	/* Before the look how many wait: it was raised after. */
 	bool guest = ld_rlx(&sched.guestwaits) && xchg_acq(&sched.guestwaits, false);
 
+	wanting = ld_rlx(&sched.early);
 	if (wanting == 0)
 		return;
 	for (int32_t i = 0; i < n; i++)
@@ -146,8 +149,10 @@ static void serve_early(uint64_t now)
 		    !may_end(pp, now, guest) || spare_blocked(pp))
 			continue;
 		/* A guest may have asked since. */
-		if (!owes && cas_rlx(&pp->urgent, 0, 1))
+		if (!owes && cas_rlx(&pp->urgent, 0, 1)) {
 			wanting--;
+			add_rlx(&sched.nopstats.guests, guest);
+		}
 		/* A signal would break the call of one that sleeps. */
 		if (!retakeblocked(pp))
 			preemptslice(pp, pp->mon.schedtick);
