@@ -664,6 +664,35 @@ C
 	[ "$(GOMAXPROCS=2 LD_PRELOAD=$heddle python3 "$work/given.py")" -le 12 ]
 }
 
+@test "a memory policy that was put back is none: libnuma tries one and does" {
+	cat >"$work/tries.py" <<-'END'
+		import ctypes, os, platform, threading
+		call, n = {"x86_64": 238, "aarch64": 237}[platform.machine()], 30
+		here, go = threading.Barrier(n + 1), threading.Event()
+		def policy(mode):
+		    if ctypes.CDLL(None).syscall(call, mode, None, 0) != 0:
+		        print("31")
+		        os._exit(0)
+		def waits():
+		    here.wait()
+		    go.wait()
+		first = threading.Thread(target=go.wait)
+		first.start()
+		policy(4)
+		policy(0)
+		threads = [threading.Thread(target=waits) for i in range(n)]
+		for t in threads: t.start()
+		here.wait()
+		print(len(os.listdir("/proc/self/task")))
+		go.set()
+		for t in threads + [first]: t.join()
+	END
+	[ "$(python3 "$work/tries.py")" -ge 31 ]
+	tasks=$(GOMAXPROCS=2 LD_PRELOAD=$heddle python3 "$work/tries.py")
+	if [ "$tasks" -eq 31 ]; then skip "the kernel has no memory policies"; fi
+	[ "$tasks" -le 12 ]
+}
+
 # Each needs a record of its own, and now and then the records are at an end. Slices are short, so that many end in there.
 @test "makers of threads that stay do not wait for one that was stopped in the midst" {
 	build makers <<'C'

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/keyctl.h>
+#include <linux/mempolicy.h>
 #include <linux/seccomp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -237,12 +238,38 @@ static bool hands_on(long nr, const long *a)
 	}
 }
 
+static bool policy_is_default(void)
+{
+	int now = MPOL_DEFAULT;
+
+	arch_syscall6(SYS_get_mempolicy, (long)&now, 0, 0, 0, 0, 0);
+	return now == MPOL_DEFAULT;
+}
+
+/* libnuma sets one to see whether it can, and puts the default back, before main. That is no state,
+ * unless another was the default. */
+static void memory_policy(struct thread *t, long mode)
+{
+	bool was = policy_is_default();
+
+	if (mode != MPOL_DEFAULT && (was || (t->breeds & BREEDS_POLICY))) {
+		thread_spoil(t, WIRED_STATE);
+		t->breeds |= BREEDS_POLICY;
+	} else if (mode != MPOL_DEFAULT || (!was && !(t->breeds & BREEDS_POLICY))) {
+		thread_state(t);
+	} else {
+		t->breeds &= (uint8_t)~BREEDS_POLICY;
+	}
+}
+
 void state_changes(struct thread *t, long nr, const long *a)
 {
 	if (state_sets_filter(nr, a))
 		core_filters();
 	state_settle();
-	if (hands_on(nr, a))
+	if (nr == SYS_set_mempolicy)
+		memory_policy(t, a[0]);
+	else if (hands_on(nr, a))
 		thread_state(t);
 	else
 		thread_spoil(t, WIRED_STATE);

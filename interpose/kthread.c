@@ -91,7 +91,7 @@ void thread_spoil_sig(struct thread *t)
 void thread_state(struct thread *t)
 {
 	thread_spoil(t, WIRED_STATE);
-	t->breeds = true;
+	t->breeds |= BREEDS;
 }
 
 struct m *thread_breeds(void)
@@ -110,7 +110,8 @@ void thread_bred(struct thread *t, const struct thread *maker, struct m *bred)
 
 	t->ownfiles = maker->ownfiles;
 	t->wired = WIRED_STATE;
-	t->spoilt = t->breeds = true;
+	t->spoilt = true;
+	t->breeds = BREEDS;
 	count_wired(WIRED_STATE);
 	if (tid != 0)
 		policy_bred(t, maker, tid);
@@ -134,7 +135,8 @@ void thread_unwire(struct thread *t)
 	if (t->owns)
 		arch_syscall3(SYS_set_robust_list, (long)&none, ROBUST_HEAD_BYTES, 0);
 	*t->harvest.tidaddr = t->tid;
-	t->owns = t->tied = t->breeds = false;
+	t->owns = t->tied = false;
+	t->breeds = 0;
 	t->wired = UNWIRED;
 	if (t->spoilt) {
 		t->spoilt = t->ceilings = false;

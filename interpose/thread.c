@@ -74,7 +74,8 @@ void thread_forked(void)
 	first = thread_self();
 	first->wired = false;
 	first->owns = first->ceilings = first->ownfiles = false;
-	first->spoilt = first->breeds = first->tied = first->parent = false;
+	first->spoilt = first->tied = first->parent = false;
+	first->breeds = 0;
 	st_rlx(&first->making, false);
 	/* The kernel's is that of the M that forked. */
 	alternate = first->altstack;

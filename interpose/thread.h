@@ -108,7 +108,7 @@ struct thread {
 	int nice;
 	uint8_t wired; /* to its kernel thread: enum wirecause */
 	bool spoilt; /* that ends with it */
-	bool breeds; /* what it makes is made by its kernel thread, for that has what it hands on */
+	uint8_t breeds; /* enum breeds: not 0: what it makes is made by its kernel thread */
 	bool tied; /* to that one and no other */
 	bool owns; /* glibc's tid for it is that one's */
 	bool ceilings; /* glibc was told its policy, for mutexes with a ceiling */

@@ -61,6 +61,9 @@ void wire_first_do(struct thread *t);
  * it is one of kstate.c's, or of priorities; else false. */
 bool state_call(long nr, const long *a, long *r);
 
+/* What a thread's kernel thread hands on: for good, or a memory policy that it may take back. */
+enum breeds { BREEDS = 1, BREEDS_POLICY = 2 };
+
 /* state_changes: the calling thread is about to make the system call nr, one of those by which the
  * kernel means a kernel thread. */
 void state_changes(struct thread *t, long nr, const long *a);
