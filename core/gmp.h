@@ -124,7 +124,7 @@ struct g {
 	uint64_t backcpu; /* its M's cpu clock, */
 	uint64_t backstopped; /* and stoppedat */
 	bool returns; /* a call has ended whose P was lent or taken */
-	struct m *home; /* where that was made, and waits for it; NULL: it does not */
+	struct m *home; /* the M of that call, which waits for it; NULL: none does */
 	bool guest; /* it came before others after the last one: guest.h */
 	uint8_t doubt; /* whether it is to */
 	uint8_t waitreason; /* enum waitreason */

@@ -141,7 +141,7 @@ static void calls(void *arg)
 	group_done(&grp);
 }
 
-/* Slices last for a while before the next comes, however many there are. */
+/* However many there are, and each of them comes before it: it is not starved. */
 TEST(many_guests_leave_their_host_its_share)
 {
 	enum { CALLERS = 20, MOST_MS = 300 };
