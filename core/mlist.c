@@ -52,4 +52,6 @@ void mwait(struct m *mp)
 	mpark(mp);
 	acquirep(mp, mp->nextp);
 	mp->nextp = NULL;
+	count(mp->p, mstops);
+	count(mp->p, mstarts);
 }

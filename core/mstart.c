@@ -25,8 +25,6 @@ void stopm(struct m *mp)
 	mput_locked(mp);
 	unlock(&sched.lock);
 	mwait(mp);
-	count(mp->p, mstops);
-	count(mp->p, mstarts);
 }
 
 /* Hands pp to the sleeping M of a locked G at the head part of the global queue, if there is
