@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Instructions of libgomp's (its futex calls) and of glibc's (its clone) that are led to heddle.
+# Instructions of libgomp's (its futex calls) and of glibc's (its clone; calls in its read and write) that are led to heddle.
 load common
 
 # counter TEXT: the first number in the line of --stats that begins so.

@@ -268,6 +268,14 @@ void cancel_act(void)
 	end(thread_self());
 }
 
+void cancel_library(void)
+{
+	struct thread *t = thread_self();
+
+	if (t && unlikely(condemned(t)))
+		cancel_act();
+}
+
 EXPORT int pthread_cancel(pthread_t thread)
 {
 	struct thread *t = served() ? thread_of(thread) : NULL;

@@ -9,6 +9,7 @@
 enum {
 	PATCH_SIZE = 5, /* of the instructions that give way: those of a jump */
 	PATCH_MOST = 64,
+	PATCH_CALL = 0xe8, /* a call's first byte */
 };
 
 /* Code of ours that a jump of the library's can reach; it goes on wherever it likes. */
@@ -17,7 +18,8 @@ struct springboard {
 };
 
 struct patch {
-	const uint8_t *site; /* PATCH_SIZE bytes, in one page, which nobody is in the midst of */
+	/* PATCH_SIZE bytes, in one page, which nobody is in the midst of. A call stays one. */
+	const uint8_t *site;
 	struct springboard board;
 };
 

@@ -295,6 +295,9 @@ void cancel_leave(void);
 bool cancel_due(const void *uc);
 void cancel_act(void);
 
+/* cancel_library: about to make a call that glibc takes for a point of cancellation, in glibc. */
+void cancel_library(void);
+
 /* cancel_pursues: of a thread that was found asleep in the kernel at pc: is it to be called out? */
 bool cancel_pursues(const struct g *gp, uintptr_t pc);
 

@@ -21,6 +21,7 @@
 #include "mode.h"
 #include "once.h"
 #include "os.h"
+#include "points.h"
 #include "policies.h"
 #include "preempt.h"
 #include "procs.h"
@@ -334,6 +335,8 @@ bool heddle_start(void)
 	c.tls = (objects.tls + 63) & ~(size_t)63;
 	patches = may_patch();
 	harvest_start(patches);
+	if (patches)
+		points_lead();
 	c.host = thread_main_init();
 	c.was = thread_first()->gp;
 	c.self = &thread_first()->gp;

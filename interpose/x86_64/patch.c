@@ -1,5 +1,5 @@
-/* A jump in place of other instructions, to a page nearby, from where all of ours can be reached.
- * Nothing is touched where any of this is not as expected. */
+/* A jump in place of other instructions, or a call of another, to a page nearby, from where all of
+ * ours can be reached. Nothing is touched where any of this is not as expected. */
 #include "patch.h"
 
 #include <errno.h>
@@ -84,8 +84,8 @@ static bool lead_away(const struct patch *p, int n, const struct springboard *bo
 	if (mem < 0)
 		return false;
 	for (; done < n; done++) {
-		uint8_t code[PATCH_SIZE] = { 0xe9 };
 		const uint8_t *site = p[done].site;
+		uint8_t code[PATCH_SIZE] = { site[0] == PATCH_CALL ? PATCH_CALL : 0xe9 };
 		int32_t by = (int32_t)((const uint8_t *)&boards[done] - (site + PATCH_SIZE));
 		memcpy(was[done], site, PATCH_SIZE);
 		memcpy(code + 1, &by, sizeof(by));
