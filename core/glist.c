@@ -117,6 +117,7 @@ static void gmain(void *arg)
 	struct g *gp = arg;
 
 	san_fiber_arrived(gp);
+	st_rlx(&gp->fresh, false);
 	finish_switch(ld_rlx(&gp->m));
 	if (unlikely(ld_rlx(&gp->sigdue)))
 		st_rlx(&ld_rlx(&gp->m)->preemptmissed, true);
@@ -170,6 +171,7 @@ static void make_runnable(struct m *mp, struct g *gp, bool recycled)
 	struct p *pp;
 
 	gp->absent = NULL;
+	st_rlx(&gp->fresh, true);
 	cputime_begin(gp);
 	trace_new(mp, gp);
 	if (!mp) {

@@ -94,6 +94,7 @@ struct g {
 	ATOMIC(bool) sigdue; /* core_config.sigdue is to be called on it */
 	ATOMIC(bool) held; /* but not yet: ghold */
 	ATOMIC(bool) pursued; /* gpursue */
+	ATOMIC(bool) fresh; /* it has yet to begin: runq.c */
 	ATOMIC(bool) raised; /* its kernel thread may hold one of SIGS_OF_CALLS for it; its own */
 	ATOMIC(bool) spinner; /* it is known to spin: spin.c */
 	ATOMIC(uint64_t) spunat; /* nanotime when it last gave way for that */

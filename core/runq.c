@@ -124,10 +124,32 @@ void runqputbatch(struct p *pp, struct g *list, int32_t n)
 	}
 }
 
+/* Those that one G makes begin in the order in which it makes them, as threads do natively: there
+ * is a program whose second signals the first, which has set the handler. The last of them is in
+ * runnext, out of the thieves' way: if the ring's first has yet to begin, too, it goes to the end.
+ * Returns  who is still in runnext. Context: perhaps under sched.lock, so only where there is room.
+ */
+static struct g *__attribute__((noinline)) begins_behind(struct p *pp, struct g *next)
+{
+	uint32_t h = ld_acq(&pp->runqhead);
+	uint32_t t = ld_rlx(&pp->runqtail);
+
+	if (h == t || t - h >= RUNQ_SIZE || !ld_rlx(&ld_rlx(&pp->runq[h % RUNQ_SIZE])->fresh))
+		return next;
+	if (cas_acqrel(&pp->runnext, next, NULL)) {
+		st_rlx(&pp->runq[t % RUNQ_SIZE], next);
+		/* Release: as in put_last. */
+		st_rel(&pp->runqtail, t + 1);
+	}
+	return NULL;
+}
+
 struct g *runqget(struct p *pp, bool *inherit)
 {
 	struct g *next = ld_rlx(&pp->runnext);
 
+	if (next && unlikely(ld_rlx(&next->fresh)))
+		next = begins_behind(pp, next);
 	/* A thief may take runnext between the two, but only the owner fills it, so one
 	 * failure means that it is gone. Release: pairs with the look of runqempty(); who finds
 	 * nothing here must also see the G that was kicked out of here into the ring. */
