@@ -1,5 +1,5 @@
-/* Guests: who comes back from a call that blocked is let in among those that compute; but for one
- * that computes itself, not to those that wait by themselves, and not more often than they bear. */
+/* Guests: who comes back from a call that blocked is let in among those that compute; but not one
+ * that computes itself, and not more often than they bear. */
 #include <time.h>
 
 #include "guest.h"
@@ -8,7 +8,7 @@
 #include "raw.h"
 #include "sched.h"
 
-enum { CALLS = 200, WAITS = 60 };
+enum { CALLS = 200 };
 
 static struct group grp;
 static ATOMIC(uint32_t) over;
@@ -95,40 +95,6 @@ TEST(who_computes_is_no_guest)
 	}
 	test_say("  %llu of %d", (unsigned long long)stats().guests, COMPUTES);
 	EXPECT(stats().guests <= COMPUTES / 4);
-	end();
-}
-
-static void waits_by_itself(void *arg)
-{
-	(void)arg;
-	while (!ld_rlx(&over)) {
-		burn_ns(4 * MS);
-		sleep_ns(1000);
-	}
-	group_done(&grp);
-}
-
-/* But for those that come while its slice is over because the kernel kept it from the cpu. On a
- * busy machine they may be half of a round's; without the rule they are nearly all of each round's.
- */
-TEST(who_waits_by_himself_has_no_guests)
-{
-	enum { ROUNDS = 6 };
-	uint64_t least = WAITS;
-
-	start(1);
-	grp.left = 1;
-	go(waits_by_itself, NULL);
-	for (int round = 0; round < ROUNDS && least > WAITS / 4; round++) {
-		uint64_t before = stats().guests, came;
-		for (int i = 0; i < WAITS; i++)
-			blocked();
-		came = stats().guests - before;
-		test_say("  %llu of %d", (unsigned long long)came, WAITS);
-		if (came < least)
-			least = came;
-	}
-	EXPECT(least <= WAITS / 4);
 	end();
 }
 
