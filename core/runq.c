@@ -139,7 +139,7 @@ static struct g *__attribute__((noinline)) begins_behind(struct p *pp, struct g 
 	if (cas_acqrel(&pp->runnext, next, NULL)) {
 		st_rlx(&pp->runq[t % RUNQ_SIZE], next);
 		/* Release: as in put_last. */
-		st_rel(&pp->runqtail, t + 1);
+		st_rel(&pp->runqtail, 1 + t);
 	}
 	return NULL;
 }
