@@ -35,6 +35,15 @@ static bool runqputslow(struct p *pp, struct g *gp, uint32_t h, uint32_t t)
 	return true;
 }
 
+/* Behind the last of the ring, where there is room. */
+static inline void put_at(struct p *pp, struct g *gp, uint32_t t)
+{
+	st_rlx(&pp->runq[t % RUNQ_SIZE], gp);
+	/* Release: pairs with the acquire of the tail in runqgrab(). A thief that counts this
+	 * slot as full must also see gp in it. */
+	st_rel(&pp->runqtail, t + 1);
+}
+
 static void put_last(struct p *pp, struct g *gp);
 
 static void __attribute__((noinline)) put_full(struct p *pp, struct g *gp, uint32_t h, uint32_t t)
@@ -54,10 +63,7 @@ static void put_last(struct p *pp, struct g *gp)
 		put_full(pp, gp, h, t);
 		return;
 	}
-	st_rlx(&pp->runq[t % RUNQ_SIZE], gp);
-	/* Release: pairs with the acquire of the tail in runqgrab(). A thief that counts this
-	 * slot as full must also see gp in it. */
-	st_rel(&pp->runqtail, t + 1);
+	put_at(pp, gp, t);
 }
 
 /* By a policy all goes to the global queue; without runnext to the tail. In both cases the caller
@@ -131,16 +137,14 @@ void runqputbatch(struct p *pp, struct g *list, int32_t n)
  */
 static struct g *__attribute__((noinline)) begins_behind(struct p *pp, struct g *next)
 {
+	/* Acquire: as in put_last. */
 	uint32_t h = ld_acq(&pp->runqhead);
 	uint32_t t = ld_rlx(&pp->runqtail);
 
 	if (h == t || t - h >= RUNQ_SIZE || !ld_rlx(&ld_rlx(&pp->runq[h % RUNQ_SIZE])->fresh))
 		return next;
-	if (cas_acqrel(&pp->runnext, next, NULL)) {
-		st_rlx(&pp->runq[t % RUNQ_SIZE], next);
-		/* Release: as in put_last. */
-		st_rel(&pp->runqtail, 1 + t);
-	}
+	if (cas_acqrel(&pp->runnext, next, NULL))
+		put_at(pp, next, t);
 	return NULL;
 }
 
