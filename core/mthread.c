@@ -459,13 +459,15 @@ void mthread_end(struct m *mp)
 }
 
 /* A kernel thread inherits from its parent: a table of descriptors from sysmon, affinity and
- * class, and more, from an M that a G is, or was, wired to for their sake. */
+ * class, and more, from an M that a G is, or was, wired to for their sake. Who is no M may be the
+ * child of a vfork, which wakes a G in its parent's memory: its threads would be its own, and end
+ * with it. */
 static bool is_special(void)
 {
 	struct g *self = getg();
 	struct m *mp = self ? ld_rlx(&self->m) : NULL;
 
-	return on_sysmon() || (mp && (mp->lockedg || mp->spoilt));
+	return !self || on_sysmon() || (mp && (mp->lockedg || mp->spoilt));
 }
 
 void mcreate(struct m *mp)

@@ -444,6 +444,31 @@ static void *vforks(void *arg)
 	return arg;
 }
 
+/* Until the P of who vforks, with nobody to run on it, has been taken, of which no event tells; and
+ * there is no other kernel thread yet that could have it. */
+static void *vforks_and_wakes(void *arg)
+{
+	pid_t pid = vfork();
+
+	if (pid == 0) {
+		struct timespec brief = { 0, 50 * MS };
+		syscall(SYS_nanosleep, &brief, NULL);
+		tick(&entered);
+		_exit(0);
+	}
+	EXPECT_EQ(waitpid(pid, NULL, 0), pid);
+	return arg;
+}
+
+TEST(the_child_of_a_vfork_wakes_a_thread_of_its_parent_s)
+{
+	pthread_t t;
+
+	start(&t, 1, vforks_and_wakes, NULL);
+	await(&entered, 1);
+	join(&t, 1);
+}
+
 TEST(a_thread_is_joined_while_it_vforks)
 {
 	for (int i = 0; i < 50; i++) {
