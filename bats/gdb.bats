@@ -207,6 +207,51 @@ seen() {
 	seen "$work/gs"
 }
 
+@test "a thread that is just being switched to or from has its stack, not the one on which that is done" {
+	build turns <<-'C'
+		#include <pthread.h>
+		#include <sched.h>
+		#include <stdio.h>
+		static volatile int goes_on = 1;
+		static __attribute__((noinline)) void turn(void)
+		{
+			while (goes_on)
+				sched_yield();
+		}
+		static void *turns(void *arg)
+		{
+			turn();
+			return arg;
+		}
+		int main(void)
+		{
+			pthread_t t;
+			for (int i = 0; i < 3; i++)
+				pthread_create(&t, NULL, turns, NULL);
+			puts("ready");
+			fflush(stdout);
+			pthread_join(t, NULL);
+		}
+	C
+	watched 2 "$work/turns"
+	# Before the stack pointer is changed, and behind it; then once more, by another way perhaps.
+	for steps in 7 22; do
+		timeout 100 gdb -nx -batch -p "$pid" -x "$script" -ex 'break arch_switch' -ex continue \
+			-ex "stepi $steps" -ex 'g all bt' -ex "shell kill -STOP $pid" -ex detach >"$work/gs" 2>"$work/warnings"
+		run "$command" dump "$pid"
+		[ "$status" -eq 0 ]
+		kill -CONT "$pid"
+		python3 - "$work/gs" <<-END
+			import re, sys
+			gs = re.findall(r"^G \d+ .*\n((?:#.*\n)*)", open(sys.argv[1]).read(), re.M)
+			assert sum(" turns (" in s and " arch_start (" in s for s in gs) == 3, gs
+			dumped = [e for e in """$output""".split("\n\n") if " turns+" in e and " turn+" in e]
+			counts = [re.search(r"^(\d+) threads: ", e, re.M) for e in dumped]
+			assert sum(int(c[1]) if c else 1 for c in counts) == 3, """$output"""
+		END
+	done
+}
+
 @test "a thread that is being preempted has a backtrace to its start" {
 	begin_kinds
 	timeout 100 gdb -nx -batch -p "$pid" -ex 'break preempt.c:handler if $_any_caller_is("burns", 8)' -ex continue -ex bt >"$work/bt" 2>&1

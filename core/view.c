@@ -64,6 +64,8 @@ static const struct view_row rows[] = {
 	VIEW_FIELD(m, spinning, "spinning"),
 	VIEW_FIELD(m, blocked, "blocked"),
 	VIEW_FIELD(m, lockedg, "lockedg"),
+	VIEW_FIELD(m, g0.stack.lo, "g0lo"),
+	VIEW_FIELD(m, g0.stack.hi, "g0hi"),
 	VIEW_FIELD(m, alllink, "alllink"),
 	VIEW_SIZE(m),
 

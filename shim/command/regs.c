@@ -1,5 +1,6 @@
 /* Registers: from the saved context of a G that waits, from the signal frame of one that was
- * preempted, from the kernel of one that runs. */
+ * preempted, from the kernel of one that runs; but while its M is on the way to it or has just left
+ * it, and stands on another stack, from where they were saved. */
 #include "regs.h"
 
 #include <errno.h>
@@ -74,23 +75,29 @@ static bool is_delicate(long nr)
 	return false;
 }
 
-/* "nr arguments... sp pc", of a thread that sleeps in a call. Announced: by heddle, which makes
- * this one again if no handler of the program's ended it. */
-static bool in_delicate_call(pid_t pid, pid_t tid, bool announced, struct regs *r)
+/* "nr arguments... sp pc", of a thread that sleeps in a call. */
+enum { CALL_TEXT = 256 };
+static void call_text(pid_t pid, pid_t tid, char text[CALL_TEXT])
 {
-	char path[64], text[256];
-	unsigned long long sp, pc;
-	ssize_t n;
-	long nr;
+	char path[64];
+	ssize_t n = 0;
 	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, tid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	n = read(fd, text, sizeof(text) - 1);
-	close(fd);
+	if (fd >= 0) {
+		n = read(fd, text, CALL_TEXT - 1);
+		close(fd);
+	}
 	text[n > 0 ? n : 0] = 0;
+}
+
+/* Announced: by heddle, which makes this one again if no handler of the program's ended it. */
+static bool in_delicate_call(const char *text, bool announced, struct regs *r)
+{
+	unsigned long long sp, pc;
+	long nr;
+
 	if (sscanf(text, "%ld %*s %*s %*s %*s %*s %*s %llx %llx", &nr, &sp, &pc) != 3 ||
 	    !is_delicate(nr) || (announced && nr == SYS_rt_sigtimedwait))
 		return false;
@@ -154,39 +161,81 @@ void regs_done(const struct held *held)
 		ptrace(PTRACE_DETACH, held->tid, NULL, (void *)(intptr_t)held->sig);
 }
 
-static const char *running(const struct view *v, const struct scene *s, const struct g_seen *g,
+/* The G that m runs, or is on its way to. */
+static uint64_t curg_of(const struct view *v, const struct m_seen *m)
+{
+	const struct view_row *row = view_row(v, "m", "curg");
+	uint64_t g = 0;
+
+	mem_fresh(v->mem);
+	if (!row || !mem_read(v->mem, m->at + row->at, &g, sizeof(g)))
+		return 0;
+	return g;
+}
+
+static bool within(uint64_t at, uint64_t lo, uint64_t hi)
+{
+	return at >= lo && at < hi;
+}
+
+/* On a stack that is the scheduler's, or another G's. On one of the program's own making it is not:
+ * of those nothing is known. */
+static bool on_anothers_stack(const struct scene *s, const struct g_seen *g, const struct m_seen *m,
+			      uint64_t sp)
+{
+	if (within(sp, g->stacklo, g->stackhi))
+		return false;
+	if (within(sp, m->g0lo, m->g0hi))
+		return true;
+	for (int i = 0; i < s->ngs; i++)
+		if (within(sp, s->gs[i].stacklo, s->gs[i].stackhi))
+			return true;
+	return false;
+}
+
+static const char *saved(const struct view *v, const struct g_seen *g, struct regs *r)
+{
+	if (g->frame != 0)
+		return preempted(v, g, r) ? NULL : "its signal frame cannot be read";
+	return parked(v, g, r) ? NULL : "its context cannot be read";
+}
+
+static const char *running(const struct view *v, const struct scene *s, struct g_seen *g,
 			   struct regs *r, struct held *held)
 {
 	const struct m_seen *m = scene_m(s, g->m);
-	const struct view_row *curg = view_row(v, "m", "curg");
 	const char *status = view_name(v, "gstatus", scene_status(v, g)), *why;
-	uint64_t now = 0;
+	char text[CALL_TEXT], again[CALL_TEXT];
+	uint64_t curg;
 	pid_t tid = m ? view_tid(v, m->tid) : 0;
 
 	if (tid == 0)
 		return "it has no kernel thread that can be found from here";
-	if (in_delicate_call(v->pid, tid, strncmp(status, "syscall", 7) == 0, r))
-		return NULL;
+	call_text(v->pid, tid, text);
+	if (in_delicate_call(text, strncmp(status, "syscall", 7) == 0, r)) {
+		/* It is not held: only if it sleeps in the same call still it was that G's. */
+		curg = curg_of(v, m);
+		call_text(v->pid, tid, again);
+		return curg == g->at && strcmp(text, again) == 0 ? NULL : ran_on;
+	}
 	why = stop(held, tid, r);
 	if (why)
 		return why;
 	/* What was read of memory is older than these registers. */
-	mem_fresh(v->mem);
-	if (!curg || !mem_read(v->mem, m->at + curg->at, &now, sizeof(now)) || now != g->at)
+	curg = curg_of(v, m);
+	if (!scene_again(v, g) || g->m != m->at)
 		return ran_on;
-	return NULL;
+	if (on_anothers_stack(s, g, m, r->rsp))
+		return saved(v, g, memset(r, 0, sizeof(*r)));
+	return curg == g->at || within(r->rsp, g->stacklo, g->stackhi) ? NULL : ran_on;
 }
 
-static const char *regs_once(const struct view *v, const struct scene *s, const struct g_seen *g,
+static const char *regs_once(const struct view *v, const struct scene *s, struct g_seen *g,
 			     struct regs *r, struct held *held)
 {
 	memset(r, 0, sizeof(*r));
 	*held = (struct held){ 0, 0 };
-	if (g->m != 0)
-		return running(v, s, g, r, held);
-	if (g->frame != 0)
-		return preempted(v, g, r) ? NULL : "its signal frame cannot be read";
-	return parked(v, g, r) ? NULL : "its context cannot be read";
+	return g->m != 0 ? running(v, s, g, r, held) : saved(v, g, r);
 }
 
 const char *regs_of(const struct view *v, const struct scene *s, struct g_seen *g, struct regs *r,

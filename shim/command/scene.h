@@ -45,6 +45,8 @@
 	X(spinning)                                                                                \
 	X(blocked)                                                                                 \
 	X(lockedg)                                                                                 \
+	X(g0lo)                                                                                    \
+	X(g0hi)                                                                                    \
 	X(alllink)
 #define P_FIELDS(X)                                                                                \
 	X(id)                                                                                      \

@@ -4,7 +4,8 @@
 Load it with `gdb -x heddle.py`, or `source` it; on a process that runs, is stopped, or has left a
 core file. It needs the debug information of libheddle.so, and writes nothing to the process.
 
-A G on an M is shown by the M's thread. For one that is on none, some thread is lent: an unwinder
+A G on an M is shown by the M's thread, unless that is just about to go to it, or has just left it,
+and stands on another stack. For such a one, and one that is on no M, some thread is lent: an unwinder
 makes the registers that were saved for the G those of that thread's caller, and a frame filter
 hides what is the thread's own. So the first frame of a G has the number 1, or of one that was
 preempted 2, and is found in a core file, too, where no register can be set. `info threads` and
@@ -125,6 +126,18 @@ class G:
         except gdb.MemoryError:
             return 0
 
+    def holds(self, sp, stack=None):
+        stack = stack or self.value["stack"]
+        return int(stack["lo"]) <= sp < int(stack["hi"])
+
+    def stands(self, gs):
+        """Whether its M, whose thread is selected, is on its stack, or on one of the program's own
+        making, of which nothing is known."""
+        sp = place_of(gdb.newest_frame())[0]
+        if self.holds(sp):
+            return True
+        return not (self.holds(sp, self.value["m"]["g0"]["stack"]) or any(g.holds(sp) for g in gs))
+
     def describe(self, gs):
         text = self.state
         if self.state == "waiting":
@@ -227,15 +240,16 @@ def lend(g, command):
         gdb.invalidate_cached_frames()
 
 
-def run_on(g, command):
-    if not g.value["m"]:
-        lend(g, command)
-        return
-    thread = g.lwp()
-    if not thread:
-        raise gdb.GdbError("The thread of G %d is not here." % g.id)
-    thread.switch()
-    gdb.execute(command)
+def run_on(g, gs, command):
+    if g.value["m"]:
+        thread = g.lwp()
+        if not thread:
+            raise gdb.GdbError("The thread of G %d is not here." % g.id)
+        thread.switch()
+        if g.stands(gs):
+            gdb.execute(command)
+            return
+    lend(g, command)
 
 
 def keeping_place(what):
@@ -288,7 +302,7 @@ The first frame of one that is on no M has the number 1."""
         for g in chosen:
             print("\nG %d %s tid %d: %s" % (g.id, g.label(), int(g.thread["tid"]), g.describe(gs)))
             try:
-                run_on(g, command)
+                run_on(g, gs, command)
             except gdb.error as error:
                 if not go_on:
                     raise
