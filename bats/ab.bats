@@ -53,6 +53,27 @@ print("all", len(ts))'
 	grep -qE '^b  native: .*× slower$' <<<"$output"
 }
 
+@test "where the control differs that is said, on lines that fit" {
+	local control
+	script drifts <<-'C'
+		echo x >>"$0.count"
+		n=$(wc -l <"$0.count")
+		case " $CONTROL " in *" $n "*) n=1000 ;; *) [ -z "$CONTROL" ] || n=100 ;; esac
+		echo "rate: $n"
+	C
+	# The order is the seed's: the first time each run prints its place in it.
+	ab -n 6 --warmup 0 --seed 7 --metric 'rate: ([0-9]+)' --json - "$work/drifts"
+	control=$(sed -n '/^{/,/^}/p' <<<"$output" | python3 -c '
+import json, sys
+print(*(int(r["matched"]) for a in json.load(sys.stdin)["arms"] if a["control"] for r in a["runs"]))')
+	[ "$(wc -w <<<"$control")" -eq 6 ]
+	rm "$work/drifts.count"
+	CONTROL=$control ab -n 6 --warmup 0 --seed 7 --metric 'rate: ([0-9]+)' "$work/drifts"
+	grep -qE '^Control, a again: 10\.0.*× higher' <<<"$output"
+	[[ $output == *"It seems to differ from itself"* ]]
+	[ "$(tail -n +2 <<<"$output" | wc -L)" -le 80 ]
+}
+
 @test "of fewer than six rounds nothing is concluded" {
 	script uneven <<<'if under; then sleep 0.01; else sleep 0.3; fi'
 	ab -n 5 --warmup 0 "$work/uneven"

@@ -222,6 +222,56 @@ TEST(runnext_is_taken_once)
 	model_finally(check);
 }
 
+static void none_has_begun(void)
+{
+	for (int i = 0; i < GS; i++)
+		gs[i].fresh = true;
+}
+
+/* What it takes begins. */
+static void steal_and_begin(void *arg)
+{
+	steal_all_into_p1(arg);
+	if (ntook[1] > 0)
+		st_rlx(&took[1][0]->fresh, false);
+}
+
+static void check_order(void)
+{
+	check();
+	for (int i = 1; i < ntook[0]; i++)
+		EXPECT(took[0][i - 1] < took[0][i]);
+	model_reach((unsigned)ntook[0] - 1);
+}
+
+TEST(new_gs_begin_once_and_in_order)
+{
+	begin(0);
+	none_has_begun();
+	stage_g("owner", put_next_and_get, NULL);
+	stage_g("thief1", steal_and_begin, NULL);
+	nall = 2;
+	model_finally(check_order);
+	model_must_reach(2);
+}
+
+static void put_next_and_get_two(void *arg)
+{
+	(void)arg;
+	put(4, true);
+	get();
+	get();
+}
+
+/* Of thieves' room, too: the ring is full at first. */
+TEST(a_new_g_goes_behind_others_only_where_there_is_room)
+{
+	begin(UINT32_MAX - 1);
+	none_has_begun();
+	fill(4);
+	two_thieves(put_next_and_get_two, 5);
+}
+
 static void put_batch(void *arg)
 {
 	(void)arg;

@@ -150,7 +150,7 @@ static void verdicts(const struct experiment *e, FILE *to)
 	}
 	verdict(e, 0, "Control, a again", to);
 	if (control)
-		fputs("     It seems to differ from itself: what is no larger than that is not believed.\n",
+		fputs("     It seems to differ from itself: what is no larger is not believed.\n",
 		      to);
 	if (e->narms > FIRST_B + 1)
 		fprintf(to, "\nEach p is by Holm's method, for %d comparisons together.\n",
