@@ -562,6 +562,48 @@ C
 	[ "$output" = 40000 ]
 }
 
+@test "who makes a thread goes on before that begins, though whom heddle wakes be put in its place on the cpu" {
+	build begins <<'C'
+#include <pthread.h>
+#include <stdio.h>
+#include <time.h>
+enum { N = 500, LONG_US = 2000 };
+static volatile int made, begun, early;
+static void *begins(void *arg)
+{
+	early += !made;
+	begun = 1;
+	return arg;
+}
+static long now_us(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+int main(void)
+{
+	for (int i = 0; i < N; i++) {
+		long until = now_us() + LONG_US;
+		pthread_t t;
+		made = begun = 0;
+		pthread_create(&t, NULL, begins, NULL);
+		made = 1;
+		while (!begun && now_us() < until)
+			;
+		pthread_join(t, NULL);
+	}
+	printf("%d\n", early);
+	return early >= N / 4;
+}
+C
+	cpu=$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')
+	taskset -c "$cpu" "$work/begins"
+	for p in 1 2 8; do
+		GOMAXPROCS=$p LD_PRELOAD=$heddle taskset -c "$cpu" "$work/begins"
+	done
+}
+
 @test "main may come back with its frame pointer and nothing else, as Free Pascal's does" {
 	cat >"$work/halt.c" <<'C'
 #include <pthread.h>
