@@ -55,7 +55,8 @@ try() {
 		stress-ng --cpu 2 --quiet &
 		noise=$!
 	fi
-	if timeout -k 10 900 env "$@" >"$log" 2>&1; then
+	# The tests have limits of their own: of 20 s each the storms alone are 20 minutes.
+	if timeout -k 10 3600 env "$@" >"$log" 2>&1; then
 		passed=$((passed + 1))
 		rm -f "$log"
 	else
