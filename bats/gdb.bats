@@ -234,7 +234,8 @@ seen() {
 		}
 	C
 	watched 2 "$work/turns"
-	# Before the stack pointer is changed, and behind it; then once more, by another way perhaps.
+	# So many instructions on the stack is the one it comes from, and so many the one it goes to, whose registers
+	# are not all back yet.
 	for steps in 7 22; do
 		timeout 100 gdb -nx -batch -p "$pid" -x "$script" -ex 'break arch_switch' -ex continue \
 			-ex "stepi $steps" -ex 'g all bt' -ex "shell kill -STOP $pid" -ex detach >"$work/gs" 2>"$work/warnings"
