@@ -66,7 +66,10 @@ $(DOCUMENTS): $(BUILD)/packaging/%: shim/packaging/% $(BUILD)/packaging/rows
 	$(Q)sed -e '/^@commands@$$/r $@.commands' -e '/^@variables@$$/r $@.variables' \
 		-e '/^@rows@$$/r $@.complete' -e '/^@[a-z]*@$$/d' $< >$@
 
-SHIM := $(wildcard shim/*.c interpose/*.c interpose/$(ARCH)/*.c interpose/$(ARCH)/*.S)
+# First, on one stretch of memory, what runs in every process that starts or forks, threads or not.
+EARLY := shim/lookup.c shim/real.c shim/start.c shim/main.c shim/config.c shim/runtimes.c shim/harvest.c shim/loader.c \
+	interpose/once.c interpose/process.c interpose/exec.c
+SHIM := $(EARLY) $(filter-out $(EARLY),$(wildcard shim/*.c interpose/*.c interpose/$(ARCH)/*.c interpose/$(ARCH)/*.S))
 SHIM_FLAGS := -iquote shim -iquote interpose -fexceptions \
 	-fasynchronous-unwind-tables
 

@@ -15,11 +15,12 @@
 #include <sys/time.h>
 
 #include "io.h"
+#include "mode.h"
 #include "os.h"
 
 struct fd fd_near[FD_NEAR];
 static ATOMIC(struct fd *) far[FD_MAX / FD_NEAR]; /* each as many; made at need, and never ended */
-ATOMIC(uint32_t) fd_epoch = 1;
+EARLY ATOMIC(uint32_t) fd_epoch = 1;
 ATOMIC(uint32_t) fd_end;
 static ATOMIC(bool) several; /* tables: fd_unshared */
 

@@ -4,12 +4,13 @@
 #include "once.h"
 #include "base.h"
 #include "futex.h"
+#include "mode.h"
 #include "thread.h"
 
 enum { RUNNING = 1, DONE = 2, WAITED = 3, STATE = ONCE_FORK - 1 };
 
 /* Counted up in each child, before any thread of it runs. */
-ATOMIC(uint32_t) once_forks;
+EARLY ATOMIC(uint32_t) once_forks;
 
 void once_forked(void)
 {

@@ -13,4 +13,9 @@ extern void __pthread_unwind_next(__pthread_unwind_buf_t *) __attribute__((noret
 extern int base_setjmp(void *buf, int savemask) __asm__("__sigsetjmp")
 	__attribute__((returns_twice));
 
+/* base_atfork: as pthread_atfork, which is each object's own, far from everything else. Nobody's,
+ * if object is NULL: they stay. */
+extern int base_atfork(void (*before)(void), void (*parent)(void), void (*child)(void),
+		       void *object) __asm__("__register_atfork");
+
 #endif

@@ -14,6 +14,7 @@
 
 #include "clones.h"
 #include "cpu.h"
+#include "mode.h"
 #include "os.h"
 #include "real.h"
 #include "syscall.h"
@@ -25,10 +26,10 @@ enum {
 	RSEQ_LEN = 32, /* what kernels before 6.3 want, and glibc registers */
 };
 
-ptrdiff_t tid_offset;
+EARLY ptrdiff_t tid_offset;
 
 /* From the FS base to what pthread_self() says. */
-static ptrdiff_t handle_offset;
+EARLY static ptrdiff_t handle_offset;
 
 /* glibc's rseq area; size 0: it has none. */
 static ptrdiff_t rseq_offset;
@@ -247,27 +248,30 @@ bool harvest_reap(struct harvest *h)
 	return true;
 }
 
-static bool find_tid(void)
+/* fs: the FS base. */
+static bool find_tid(char *fs)
 {
-	uintptr_t fs = arch_getfs();
-	int32_t *at = NULL, tid = os_gettid();
+	int32_t *at = NULL, tid = (int32_t)arch_syscall3(SYS_gettid, 0, 0, 0);
 
 	if (arch_syscall3(SYS_prctl, PR_GET_TID_ADDRESS, (long)&at, 0) < 0 || !at || *at != tid) {
 		/* A kernel without the call: the field is near the thread block's start. */
 		enum { FIELDS = 1024 };
 		at = NULL;
-		for (int32_t *p = (int32_t *)fs; p < (int32_t *)fs + FIELDS && !at; p++)
-			if (*p == tid)
-				at = p;
+		for (char *p = fs; p < fs + FIELDS * sizeof(tid) && !at; p += sizeof(tid))
+			if (*(int32_t *)p == tid)
+				at = (int32_t *)p;
 	}
-	tid_offset = at ? (char *)at - (char *)fs : 0;
+	tid_offset = at ? (char *)at - fs : 0;
 	return tid_offset != 0;
 }
 
 bool harvest_init(void)
 {
-	handle_offset = (ptrdiff_t)((uintptr_t)pthread_self() - arch_getfs());
-	return find_tid();
+	/* As the thread itself finds it, without a call of the kernel. */
+	char *fs = __builtin_thread_pointer();
+
+	handle_offset = (ptrdiff_t)((uintptr_t)pthread_self() - (uintptr_t)fs);
+	return find_tid(fs);
 }
 
 void harvest_ask(void)

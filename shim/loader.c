@@ -12,18 +12,24 @@
 #include "guard.h"
 #include "harvest.h"
 #include "lookup.h"
+#include "mode.h"
 #include "real.h"
 #include "thread.h"
 
-static pthread_mutex_t *list; /* glibc's */
-static ATOMIC(uint32_t) alone; /* ours walk one at a time: none takes another for a stranger */
-static ATOMIC(uint32_t) walkers, forkers; /* how many */
-static bool lost;
+EARLY static pthread_mutex_t *list; /* glibc's */
+EARLY static bool lost;
+
+/* Written by every walk: on a cache line that nobody else reads. */
+EARLY static struct {
+	/* Ours walk one at a time: none takes another for a stranger. */
+	_Alignas(64) ATOMIC(uint32_t) alone;
+	ATOMIC(uint32_t) walkers, forkers; /* how many */
+} now;
 
 /* A program may have one of its own in front of it, with a lock of its own. */
 int loader_walk(int (*fn)(struct dl_phdr_info *, size_t, void *), void *arg)
 {
-	static int (*walk)(int (*)(struct dl_phdr_info *, size_t, void *), void *);
+	EARLY static int (*walk)(int (*)(struct dl_phdr_info *, size_t, void *), void *);
 	void *at;
 
 	if (!walk) {
@@ -78,9 +84,9 @@ void loader_init(void)
 
 static void walked(void)
 {
-	add_sc(&walkers, (uint32_t)-1);
-	if (unlikely(ld_sc(&forkers) != 0))
-		futex_wake(&walkers, FUTEX_ANY, (uint32_t)FUTEX_ANY, 0);
+	add_sc(&now.walkers, (uint32_t)-1);
+	if (unlikely(ld_sc(&now.forkers) != 0))
+		futex_wake(&now.walkers, FUTEX_ANY, (uint32_t)FUTEX_ANY, 0);
 }
 
 /* Either counts itself, and then looks for the other: sequentially consistent, so that a walker
@@ -89,12 +95,12 @@ bool loader_take(void)
 {
 	if (lost)
 		return false;
-	add_sc(&walkers, 1);
-	if (!unlikely(ld_sc(&forkers) != 0)) {
-		guard_lock(&alone);
+	add_sc(&now.walkers, 1);
+	if (!unlikely(ld_sc(&now.forkers) != 0)) {
+		guard_lock(&now.alone);
 		if (!list || real_table.pthread_mutex_trylock(list) == 0)
 			return true;
-		guard_unlock(&alone);
+		guard_unlock(&now.alone);
 	}
 	walked();
 	return false;
@@ -104,7 +110,7 @@ void loader_letgo(void)
 {
 	if (list)
 		real_table.pthread_mutex_unlock(list);
-	guard_unlock(&alone);
+	guard_unlock(&now.alone);
 	walked();
 }
 
@@ -115,9 +121,9 @@ void loader_forks(void)
 {
 	uint32_t n;
 
-	add_sc(&forkers, 1);
-	while ((n = ld_sc(&walkers)) != 0)
-		futex_wait(&walkers, n, (uint32_t)FUTEX_ANY, NULL, 0);
+	add_sc(&now.forkers, 1);
+	while ((n = ld_sc(&now.walkers)) != 0)
+		futex_wait(&now.walkers, n, (uint32_t)FUTEX_ANY, NULL, 0);
 }
 
 /* It is 0 already where a handler forked meanwhile, in that child. */
@@ -126,15 +132,15 @@ void loader_forked(void)
 	uint32_t n;
 
 	do
-		n = ld_sc(&forkers);
-	while (n != 0 && !cas_sc(&forkers, n, n - 1));
+		n = ld_sc(&now.forkers);
+	while (n != 0 && !cas_sc(&now.forkers, n, n - 1));
 }
 
 /* None of ours held it. If nobody else did the list is whole, and stays so: here is one thread. */
 void loader_child(bool threads)
 {
-	st_rlx(&walkers, 0);
-	st_rlx(&forkers, 0);
+	st_rlx(&now.walkers, 0);
+	st_rlx(&now.forkers, 0);
 	if (!list)
 		lost = lost || threads;
 	else if (real_table.pthread_mutex_trylock(list) == 0)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "atomic.h"
+#include "mode.h"
 
 enum { OBJECTS = 256, HIDDEN = 0x8000, WORD_BITS = 64 };
 
@@ -24,10 +25,11 @@ static struct object {
 	const uint64_t *bloom;
 	const uint32_t *buckets, *chains;
 	uint32_t nbuckets, first, nbloom, shift;
-} objects[OBJECTS], own;
-static int nobjects;
-static int found, libc; /* where the last search ended, and where one for libc does */
-static bool begun;
+} objects[OBJECTS];
+EARLY static struct object own;
+EARLY static int nobjects;
+EARLY static int found, libc; /* where the last search ended, and where one for libc does */
+EARLY static bool begun;
 
 /* As strcmp, which may be that of a sanitizer's runtime, and it is searched for names before that
  * has begun. */

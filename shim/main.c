@@ -3,12 +3,13 @@
 #include <stdlib.h>
 
 #include "base.h"
+#include "mode.h"
 #include "real.h"
 #include "thread.h"
 
 typedef int main_fn(int, char **, char **);
 
-static main_fn *program;
+EARLY static main_fn *program;
 
 static int main_on_base(int argc, char **argv, char **envp)
 {

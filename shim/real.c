@@ -5,8 +5,9 @@
 #include <string.h>
 
 #include "lookup.h"
+#include "mode.h"
 
-struct real real_table;
+EARLY struct real real_table;
 
 /* Which roads do without the real call. */
 enum {
@@ -50,7 +51,7 @@ static const struct {
 enum { ROWS = sizeof(rows) / sizeof(*rows) };
 _Static_assert(sizeof(real_table) == ROWS * sizeof(void *), "a row for each");
 
-static const char *hidden, *hidden_file;
+EARLY static const char *hidden, *hidden_file;
 
 static void *next(const struct lookup_name *name, bool answered)
 {

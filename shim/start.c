@@ -3,7 +3,6 @@
  * nothing but this constructor. Read next: interpose/thread.c. */
 #include <errno.h>
 #include <fcntl.h>
-#include <gnu/libc-version.h>
 #include <link.h>
 #include <string.h>
 #include <sys/single_threaded.h>
@@ -11,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base.h"
 #include "config.h"
 #include "core.h"
 #include "deadlock.h"
@@ -37,8 +37,8 @@
 #include "tracer.h"
 #include "wire.h"
 
-uint8_t heddle_mode = UNBOOTED;
-static bool started;
+EARLY uint8_t heddle_mode = UNBOOTED;
+EARLY static bool started;
 
 enum { MOST_DENIED = 16 };
 
@@ -74,19 +74,6 @@ static const char *hides_another(void)
 	return buf;
 }
 
-/* Without atoi, which would be the only one to want three pages of the C library. */
-static bool old_glibc(void)
-{
-	const char *version = gnu_get_libc_version();
-	int minor = 0;
-
-	if (version[0] != '2' || version[1] != '.')
-		return true;
-	for (const char *c = version + 2; *c >= '0' && *c <= '9'; c++)
-		minor = minor * 10 + *c - '0';
-	return minor < 34;
-}
-
 static void forking(void)
 {
 	process_forking();
@@ -118,8 +105,6 @@ static void boot(void)
 		heddle_mode = NATIVE;
 		return;
 	}
-	if (!why && old_glibc())
-		why = "this glibc is older than 2.34";
 	if (!why)
 		why = hides_another();
 	if (why) {
@@ -128,7 +113,7 @@ static void boot(void)
 	}
 	loader_init();
 	/* Also for forks inside glibc (daemon, forkpty), which pass by any symbol. */
-	pthread_atfork(forking, forked, heddle_forked);
+	base_atfork(forking, forked, heddle_forked, NULL);
 }
 
 void heddle_forked(void)
@@ -148,8 +133,9 @@ void heddle_forked(void)
 
 void heddle_ending(void)
 {
-	if (started)
-		tracer_flush();
+	if (!started)
+		return;
+	tracer_flush();
 	ending_print();
 	record_end();
 }
@@ -347,6 +333,7 @@ bool heddle_start(void)
 	handlers_start();
 	r = core_init(&c);
 	if (r < 0) {
+		record_end();
 		run_natively("the scheduler cannot start", -r);
 		return false;
 	}
