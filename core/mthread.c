@@ -34,7 +34,8 @@ static struct {
 	ATOMIC(uint64_t) refusals; /* as far as sysmon knows of it: mthread_refusals() */
 } starter;
 
-static struct note begun; /* sysmon is through with what it begins with */
+static struct note begun; /* sysmon has the table that it will have */
+static ATOMIC(bool) watched; /* and is through with what it begins with */
 
 /* SIGSYS, if the program has a handler of it. A filter of the program's may answer a call of ours
  * by that signal; where it is blocked it ends the process. */
@@ -74,28 +75,25 @@ void mthread_letin(uint64_t set)
 
 void mthread_watched(void)
 {
-	notewakeup(&begun);
+	/* Release: pairs with the acquire in core_filters. */
+	st_rel(&watched, true);
 }
 
 /* Until sysmon has a table of descriptors of its own there is a copy of the program's, and no
- * descriptor that the program closes is closed for whoever is at the other end. And it begins with
- * calls that no filter of the program's may find. */
+ * descriptor that the program closes is closed for whoever is at the other end. */
 void mthread_settle(void)
 {
-	enum { SPIN_NS = 50 * 1000 };
-
-	/* Where the host makes the threads it gets no table, nor need it be there. */
-	if (config->newosproc)
-		return;
-	if (sched.ncpu > 1)
-		for (uint64_t end = nanotime() + SPIN_NS; !ld_rlx(&begun.key) && nanotime() < end;)
-			arch_relax();
-	notesleep(&begun);
+	/* Asleep at once: the kernel has most often put sysmon behind us, on our own cpu. */
+	if (!config->newosproc)
+		notesleep(&begun);
 }
 
 void core_filters(void)
 {
 	guest_filtered();
+	/* It begins with calls that no filter of the program's may find. */
+	while (!config->newosproc && !ld_acq(&watched))
+		os_yield();
 	while (ld_acq(&starter.refusals) != mthread_refusals()) {
 		wakesysmon();
 		os_yield();
@@ -430,6 +428,7 @@ void core_mstart(struct m *mp, uintptr_t lo, uintptr_t hi)
 	if (mp == sched.sysmonm) {
 		/* Where the host makes the threads, its runtime may count on one table. */
 		bool own = !config->newosproc && start_starter() && os_owntable();
+		notewakeup(&begun);
 		if (own)
 			view_open(config->rows, config->nrows);
 		tracer_start(own);
@@ -493,6 +492,7 @@ void mthread_forked(void)
 	st_rlx(&starter.refusals, 0);
 	noteclear(&starter.note);
 	noteclear(&begun);
+	st_rlx(&watched, false);
 	st_rlx(&starter.wanted, NULL);
 	ended = NULL;
 	st_rlx(&ended_lock.key, 0);

@@ -135,7 +135,7 @@ void *os_reserve(size_t len)
 	long at = fault(FAULT_MMAP);
 	if (at == 0)
 		at = arch_syscall6(__NR_mmap, 0, (long)len, PROT_READ | PROT_WRITE,
-				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
 	if (!os_failed((void *)at))
 		arch_syscall3(__NR_madvise, at, (long)len, MADV_NOHUGEPAGE);
 	return (void *)at;

@@ -40,6 +40,9 @@ static const bool stacked = SAN_ASYNC_PREEMPT;
 
 static struct mutex pool_lock = MUTEX_INIT(RANK_LEAF);
 static struct sigsave *pool;
+/* Of the newest slab, those that were never taken: their pages are not asked for. */
+static char *fresh;
+static int nfresh;
 
 bool preempt_deny(uintptr_t lo, uintptr_t hi, enum denial how)
 {
@@ -59,24 +62,22 @@ struct sigsave *sigsave_new(void)
 {
 	struct sigsave *save;
 	size_t size = arch_sigframe_size();
-	char *slab;
 
 	lock(&pool_lock);
 	save = pool;
-	if (save)
+	if (save) {
 		pool = save->next;
-	unlock(&pool_lock);
-	if (save)
-		return save;
-	slab = os_reserve(size * POOL_SLAB);
-	if (os_failed(slab))
-		return NULL;
-	for (int i = 0; i < POOL_SLAB; i++) {
-		save = (struct sigsave *)(slab + (size_t)i * size);
-		save->size = size;
-		if (i + 1 < POOL_SLAB)
-			sigsave_free(save);
+	} else {
+		if (nfresh == 0) {
+			fresh = os_reserve(size * POOL_SLAB);
+			nfresh = os_failed(fresh) ? 0 : POOL_SLAB;
+		}
+		if (nfresh > 0) {
+			save = (struct sigsave *)(fresh + (size_t)--nfresh * size);
+			save->size = size;
+		}
 	}
+	unlock(&pool_lock);
 	return save;
 }
 

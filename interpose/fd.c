@@ -138,11 +138,19 @@ static enum road road_of_device(int fd)
 
 enum road fd_explore(int fd, enum polldir dir)
 {
-	struct stat st;
-	long flags = arch_syscall3(SYS_fcntl, fd, F_GETFL, 0);
 	enum road road = ROAD_CALL;
+	struct stat st;
+	long flags;
 
-	if (flags < 0 || fd >= FD_MAX || arch_syscall3(SYS_fstat, fd, (long)&st, 0) < 0)
+	if (fd >= FD_MAX || arch_syscall3(SYS_fstat, fd, (long)&st, 0) < 0)
+		return ROAD_CALL;
+	if (S_ISREG(st.st_mode)) {
+		fd_learn(fd, POLL_READ, road);
+		fd_learn(fd, POLL_WRITE, road);
+		return road;
+	}
+	flags = arch_syscall3(SYS_fcntl, fd, F_GETFL, 0);
+	if (flags < 0)
 		return ROAD_CALL;
 	if (!(flags & O_NONBLOCK)) {
 		switch (st.st_mode & S_IFMT) {

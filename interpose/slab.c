@@ -20,6 +20,22 @@ static struct thread *first_of(uint64_t stack)
 	return (struct thread *)(uintptr_t)(stack % TAKEN);
 }
 
+/* The link of a spare one. 0, as in one that was never touched: the next of its slab; so the pages
+ * of those that nobody takes are never asked for. */
+enum { NOBODY = 1 };
+
+static uintptr_t link_to(const struct thread *next)
+{
+	return next ? (uintptr_t)next : NOBODY;
+}
+
+static uintptr_t linked(const struct thread *t)
+{
+	uintptr_t link = ld_rlx(&t->spare);
+
+	return link == NOBODY ? 0 : link ? link : (uintptr_t)(t + 1);
+}
+
 /* The chain from first to last, which is nobody's. */
 static void put(struct thread *first, struct thread *last)
 {
@@ -27,7 +43,7 @@ static void put(struct thread *first, struct thread *last)
 
 	do {
 		was = ld_rlx(&spare);
-		st_rlx(&last->spare, first_of(was));
+		st_rlx(&last->spare, link_to(first_of(was)));
 		/* Release: pairs with the acquire in take. */
 	} while (!cas_rel(&spare, was, was - was % TAKEN + (uintptr_t)first));
 }
@@ -42,7 +58,7 @@ static struct thread *take(void)
 		if (!t)
 			return NULL;
 		/* Of one that others have taken meanwhile it is anything. */
-		rest = (uintptr_t)ld_rlx(&t->spare);
+		rest = linked(t);
 		if (cas_acq(&spare, was, was - was % TAKEN + TAKEN + rest))
 			return t;
 	}
@@ -57,8 +73,6 @@ struct thread *slab_take(void)
 	t = os_reserve(SLAB);
 	if (os_failed(t))
 		return NULL;
-	for (int i = 1; i < PER_SLAB - 1; i++)
-		st_rlx(&t[i].spare, &t[i + 1]);
 	put(&t[1], &t[PER_SLAB - 1]);
 	return t;
 }

@@ -128,7 +128,7 @@ struct thread {
 	ATOMIC(bool) deaf; /* no handler runs on it any more: it ends */
 	ATOMIC(bool) alert; /* about to sleep: a handler ends the wait before it begins */
 	struct thread *next; /* of a reaping list */
-	ATOMIC(struct thread *) spare; /* in slab.c */
+	ATOMIC(uintptr_t) spare; /* in slab.c */
 };
 
 /* thread_self: of the running G; NULL on a kernel thread that is no M, and before the first

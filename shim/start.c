@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/single_threaded.h>
 #include <sys/stat.h>
@@ -251,8 +252,12 @@ static bool may_patch(void)
 	enum { OF_ONE = 3 }; /* links: one for each, and what every folder has */
 	struct stat tasks;
 
-	return config.patch && __libc_single_threaded && !loader_lost() &&
-	       arch_syscall4(SYS_newfstatat, AT_FDCWD, (long)"/proc/self/task", (long)&tasks, 0) ==
+	if (!config.patch || !__libc_single_threaded || loader_lost())
+		return false;
+	/* Does nothing, and only for who is alone with his memory. But not all may ask. */
+	if (arch_syscall3(SYS_unshare, CLONE_THREAD, 0, 0) == 0)
+		return true;
+	return arch_syscall4(SYS_newfstatat, AT_FDCWD, (long)"/proc/self/task", (long)&tasks, 0) ==
 		       0 &&
 	       tasks.st_nlink == OF_ONE;
 }

@@ -51,19 +51,22 @@ static struct springboard *page_near(const uint8_t *at)
 {
 	uintptr_t base = (uintptr_t)at & ~(uintptr_t)(PAGE - 1);
 
-	for (uintptr_t by = STRIDE; by < NEAR; by += STRIDE) {
-		uintptr_t there = base - by;
-		long r = arch_syscall6(SYS_mmap, (long)there, PAGE, PROT_READ | PROT_WRITE,
-				       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-		if (r == (long)there)
-			return (struct springboard *)there;
-		if (r == -EEXIST)
-			continue;
-		/* A kernel that does not know the flag, or no memory. */
-		if (r >= 0)
-			arch_syscall3(SYS_munmap, r, PAGE, 0);
-		return NULL;
-	}
+	/* In long steps, beyond the object that it is in; and then all over. */
+	for (int pass = 0; pass < 2; pass++)
+		for (uintptr_t by = STRIDE; by < NEAR; by += pass ? STRIDE : by) {
+			uintptr_t there = base - by;
+			long r = arch_syscall6(SYS_mmap, (long)there, PAGE, PROT_READ | PROT_WRITE,
+					       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
+					       -1, 0);
+			if (r == (long)there)
+				return (struct springboard *)there;
+			if (r == -EEXIST)
+				continue;
+			/* A kernel that does not know the flag, or no memory. */
+			if (r >= 0)
+				arch_syscall3(SYS_munmap, r, PAGE, 0);
+			return NULL;
+		}
 	return NULL;
 }
 
