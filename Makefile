@@ -67,7 +67,7 @@ $(DOCUMENTS): $(BUILD)/packaging/%: shim/packaging/% $(BUILD)/packaging/rows
 		-e '/^@rows@$$/r $@.complete' -e '/^@[a-z]*@$$/d' $< >$@
 
 # First, on one stretch of memory, what runs in every process that starts or forks, threads or not.
-EARLY := shim/lookup.c shim/real.c shim/start.c shim/main.c shim/config.c shim/runtimes.c shim/harvest.c shim/loader.c \
+EARLY := shim/lookup.c shim/real.c interpose/$(ARCH)/late.S shim/start.c shim/main.c shim/config.c shim/runtimes.c shim/harvest.c shim/loader.c \
 	interpose/once.c interpose/process.c interpose/exec.c
 SHIM := $(EARLY) $(filter-out $(EARLY),$(wildcard shim/*.c interpose/*.c interpose/$(ARCH)/*.c interpose/$(ARCH)/*.S))
 SHIM_FLAGS := -iquote shim -iquote interpose -fexceptions \

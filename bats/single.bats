@@ -57,3 +57,77 @@ within() {
 @test "a fork takes at most four pages more than with an empty library, in the child and in the parent" {
 	within 4
 }
+
+@test "the first call of each finds its own, with all that it was given: in a handler, in a vfork's child, after a library with its own scope" {
+	cat >"$work/first.c" <<'C'
+#include <dlfcn.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/select.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static int end[2];
+static int letter, status;
+static void handler(int sig)
+{
+	struct iovec v = { "h", 1 };
+	letter = writev(end[1], &v, 1) == 1 ? sig : 0;
+}
+static int child(void *arg)
+{
+	_exit(*(int *)arg);
+}
+int main(int argc, char **argvs)
+{
+	static char stack[65536];
+	char *argv[] = { "true", NULL }, in[8];
+	int five = 5;
+	pid_t pid, tid = 0;
+	/* From here on whoever looks in the C library finds heddle's. */
+	if (argc > 1 && !dlopen(argvs[1], RTLD_NOW | RTLD_DEEPBIND))
+		return 1;
+	/* The sixth of its own is on the stack. */
+	char *page = (char *)syscall(SYS_mmap, NULL, 4096L, (long)(PROT_READ | PROT_WRITE),
+				     (long)(MAP_PRIVATE | MAP_ANONYMOUS), -1L, 0L);
+	struct iovec v = { page, 4 };
+	page[0] = 'm';
+	if (pipe(end) != 0)
+		return 1;
+	signal(SIGUSR1, handler);
+	raise(SIGUSR1);
+	printf("%c %d %zd\n", page[0], letter, readv(end[0], &v, 1));
+	pid = clone(child, stack + sizeof(stack), CLONE_PARENT_SETTID | SIGCHLD, &five, &tid, NULL, NULL);
+	waitpid(pid, &status, 0);
+	printf("%d %d\n", tid == pid, WEXITSTATUS(status));
+	pid = vfork();
+	if (pid == 0) {
+		dup2(end[1], 9);
+		execvp("true", argv);
+	}
+	if (wait4(pid, &status, 0, NULL) == pid)
+		printf("%d\n", status);
+	close(end[1]);
+	printf("%d ", poll(&(struct pollfd){ .fd = end[0], .events = POLLIN }, 1, 1000));
+	printf("%d ", select(0, NULL, NULL, NULL, &(struct timeval){ 0, 1 }));
+	printf("%zd\n", read(end[0], in, 8));
+	return 0;
+}
+C
+	gcc -D_GNU_SOURCE "$work/first.c" -o "$work/first"
+	run "$work/first"
+	[ "$status" -eq 0 ]
+	local natively=$output
+	for how in "HEDDLE=on $work/first" "HEDDLE=on $work/first libm.so.6" "HEDDLE=off $work/first"; do
+		# shellcheck disable=SC2086  # words
+		run timeout 20 env LD_PRELOAD="$heddle" $how
+		echo "$how: $output"
+		[ "$status" -eq 0 ]
+		[ "$output" = "$natively" ]
+	done
+}

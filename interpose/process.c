@@ -136,6 +136,8 @@ void process_forking(void)
 {
 	struct thread *t = may_trace && heddle_started() ? thread_self() : NULL;
 
+	/* Or each child would look up what only children call. */
+	real_complete();
 	if (t)
 		thread_tie(t, WIRED_TRACER);
 	state_settle();

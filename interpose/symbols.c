@@ -98,7 +98,8 @@ static void before_binding(void)
 	if (ld_acq(&replaced) || !served())
 		return;
 	guard_lock(&one_at_a_time);
-	/* It looks for them by name and place. */
+	/* They look for them by name and place. */
+	real_complete();
 	cancel_find();
 	if (!ld_rlx(&replaced) && !lookup_replace())
 		os_write2(passes_by, sizeof(passes_by) - 1);

@@ -195,13 +195,13 @@ static const ElfW(Sym) * find(const struct object *o, const struct lookup_name *
 	return s;
 }
 
-void *lookup_named(const struct lookup_name *name)
+static void *in_order(const struct lookup_name *name, int *in)
 {
 	for (int k = 0; k < nobjects; k++) {
 		const ElfW(Sym) *s = find(&objects[k], name);
 		if (!s)
 			continue;
-		found = k;
+		*in = k;
 		/* One that the loader chooses when it is asked. */
 		if (ELF64_ST_TYPE(s->st_info) == STT_GNU_IFUNC)
 			return dlsym(RTLD_NEXT, name->text);
@@ -210,11 +210,26 @@ void *lookup_named(const struct lookup_name *name)
 	return NULL;
 }
 
+void *lookup_named(const struct lookup_name *name)
+{
+	int in;
+
+	return in_order(name, &in);
+}
+
+const char *lookup_ahead(const struct lookup_name *name)
+{
+	for (int k = 0; k < libc; k++)
+		if (find(&objects[k], name))
+			return objects[k].file;
+	return NULL;
+}
+
 void *lookup_next(const char *name)
 {
 	struct lookup_name n = sought(name);
 
-	return lookup_named(&n);
+	return in_order(&n, &found);
 }
 
 /* Does ours stand for that version of the same name? One without a version stands for all. */

@@ -1,5 +1,5 @@
-/* Symbols of the objects behind ours, as dlsym(RTLD_NEXT) finds them: two hundred look-ups at the
- * start of every program, at a fifth of its cost and without its locks. */
+/* Symbols of the objects behind ours, as dlsym(RTLD_NEXT) finds them, at a fifth of its cost and
+ * without its locks. */
 #ifndef HEDDLE_LOOKUP_H
 #define HEDDLE_LOOKUP_H
 
@@ -14,14 +14,18 @@ bool lookup_begin(void);
  * that has one; or NULL. */
 void *lookup_next(const char *name);
 
-/* lookup_named: as lookup_next, of a name that is known with its size and hash: at the start of a
- * program none of two hundred is gone through letter by letter. */
+/* lookup_named: as lookup_next, of a name that is known with its size and hash: of two hundred none
+ * is gone through letter by letter. Writes nothing. */
 struct lookup_name {
 	const char *text;
 	size_t size; /* with the zero at the end */
 	uint32_t hash;
 };
 void *lookup_named(const struct lookup_name *name);
+
+/* lookup_ahead: the file of an object behind ours, but before the C library, that has one; or
+ * NULL. */
+const char *lookup_ahead(const struct lookup_name *name);
 
 /* LOOKUP_HASH: of a literal of at most LOOKUP_LONGEST letters, a constant: from 5381 on, for each
  * letter 33 times what there is and the letter. */

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
+#include "atomic.h"
 #include "lookup.h"
 #include "mode.h"
 
@@ -51,18 +52,47 @@ static const struct {
 enum { ROWS = sizeof(rows) / sizeof(*rows) };
 _Static_assert(sizeof(real_table) == ROWS * sizeof(void *), "a row for each");
 
+/* In the arch folder: where row n stands until its symbol is looked up, 16 * n bytes from here;
+ * from there real_late is called. */
+extern const char real_late_entries[];
+enum { LATE_ENTRY = 16 };
+void *real_late(uint32_t n);
+
 EARLY static const char *hidden, *hidden_file;
 
-static void *next(const struct lookup_name *name, bool answered)
+static void *late_entry(uint32_t n)
 {
-	void *at = lookup_named(name);
-	const char *file = at && answered ? lookup_hidden() : NULL;
+	return (void *)((uintptr_t)real_late_entries + (uintptr_t)n * LATE_ENTRY);
+}
 
-	if (file && !hidden) {
-		hidden = name->text;
-		hidden_file = file;
-	}
+static ATOMIC(void *) *row_of(uint32_t n)
+{
+	return (ATOMIC(void *) *)(void *)&real_table + n;
+}
+
+/* Any thread may, several at once, in a handler, too: it takes no lock, and each finds the same. */
+void *real_late(uint32_t n)
+{
+	const char *text = names;
+	void *at;
+
+	for (uint32_t i = 0; i < n; i++)
+		text += rows[i].size;
+	at = lookup_named(&(struct lookup_name){ text, rows[n].size, rows[n].hash });
+	st_rlx(row_of(n), at);
 	return at;
+}
+
+void real_complete(void)
+{
+	EARLY static ATOMIC(bool) complete;
+
+	if (ld_rlx(&complete))
+		return;
+	for (uint32_t i = 0; i < ROWS; i++)
+		if (ld_rlx(row_of(i)) == late_entry(i))
+			real_late(i);
+	st_rlx(&complete, true);
 }
 
 const char *real_hidden(const char **file)
@@ -79,10 +109,11 @@ bool real_resolve(void)
 	/* Of names in several versions dlsym gives the newest. A lookup that fails would call
 	 * malloc, perhaps the program's, which may not be ready: so the table holds only what
 	 * every glibc from 2.34 on has. */
-	for (int i = 0; i < ROWS; i++) {
+	for (uint32_t i = 0; i < ROWS; i++) {
 		struct lookup_name name = { text, rows[i].size, rows[i].hash };
-		void *at = quick ? next(&name, rows[i].answered) : dlsym(RTLD_NEXT, text);
-		memcpy((char *)&real_table + (size_t)i * sizeof(at), &at, sizeof(at));
+		st_rlx(row_of(i), quick ? late_entry(i) : dlsym(RTLD_NEXT, text));
+		if (quick && rows[i].answered && !hidden && (hidden_file = lookup_ahead(&name)))
+			hidden = text;
 		text += name.size;
 	}
 	return real_table.pthread_create && real_table.pthread_mutex_lock &&

@@ -1,5 +1,6 @@
 /* The real symbols behind those that heddle puts itself before, from interpose/calls.def.
- * They are looked up once; NULL where this glibc has none. */
+ * Each is looked up when it is first called, or by real_complete; NULL where this glibc has none.
+ */
 #ifndef HEDDLE_REAL_H
 #define HEDDLE_REAL_H
 
@@ -48,6 +49,10 @@ extern struct real real_table __attribute__((visibility("hidden")));
 
 /* real_resolve: fills the table; false if glibc lacks one that cannot be done without. */
 bool real_resolve(void);
+
+/* real_complete: what nobody has called yet is looked up now: before anybody takes the address of
+ * one, and before there is something else in its place (lookup_replace). Any thread. */
+void real_complete(void);
 
 /* real_hidden: of a call that heddle answers itself, instead of passing it on, another object
  * behind heddle has one, too, which would never be called: the name of one such; *file: whose it

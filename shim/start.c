@@ -304,6 +304,7 @@ bool heddle_start(void)
 
 	if (started)
 		return true;
+	real_complete();
 	c.rows = thread_rows(&c.nrows);
 	/* Before any call: the filter may well end the process for one that the program itself
 	 * never makes. */
