@@ -3,6 +3,7 @@
 #include "bench.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,17 +49,48 @@ static uint64_t run(char *const argv[], int in, int out, bool with)
 	return t0;
 }
 
-static void start_exit(int argc, char **argv)
+static void start_exit(char *const command[])
 {
 	enum { TIMES = 201 };
 	static uint64_t ns[TIMES];
+
+	for (int i = 0; i < TIMES; i++)
+		ns[i] = run(command, -1, -1, true);
+	bench_figure((double)bench_median(ns, TIMES) / 1e3, "µs");
+}
+
+static void start_true(int argc, char **argv)
+{
 	char *const command[] = { "/bin/true", NULL };
 
 	n_added = argc;
 	added = argv;
-	for (int i = 0; i < TIMES; i++)
-		ns[i] = run(command, -1, -1, true);
-	bench_figure((double)bench_median(ns, TIMES) / 1e3, "µs");
+	start_exit(command);
+}
+
+static void *nothing(void *arg)
+{
+	return arg;
+}
+
+/* In a process of its own, for the row below. */
+static void one_thread(int argc, char **argv)
+{
+	pthread_t t;
+
+	(void)argc;
+	(void)argv;
+	MUST(pthread_create(&t, NULL, nothing, NULL) == 0);
+	MUST(pthread_join(t, NULL) == 0);
+}
+
+static void start_thread(int argc, char **argv)
+{
+	char *const command[] = { "/proc/self/exe", "one-thread", NULL };
+
+	n_added = argc;
+	added = argv;
+	start_exit(command);
 }
 
 /* Words of a small vocabulary, in a file without a name. */
@@ -111,7 +143,9 @@ static void compress(int argc, char **argv)
 }
 
 const struct row bench_rows[] = {
-	{ .name = "true", .once = start_exit },
+	{ .name = "true", .once = start_true },
+	{ .name = "first-thread", .once = start_thread },
+	{ .name = "one-thread", .once = one_thread },
 	{ .name = "xz", .once = compress },
 	{ 0 },
 };

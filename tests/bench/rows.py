@@ -112,6 +112,8 @@ ROWS = [
     Row("compute lateness", "lateness-median", "lateness-p99", better=(LESS, LESS), go=True),
     Row("parked memory {parked}", "memory-parked", seconds=60, go=True, myth=False),
     Row("process true", spawner=True),
+    Row("process first-thread", spawner=True),
+    Row("threads fork"),
     Row("process xz", spawner=True),
     # A million; 15 GiB, minutes.
     Row("parked memory 1000000", "memory-million", procs=(1, 2), seconds=600, go=True, myth=False, by_name=True),

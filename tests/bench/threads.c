@@ -1,10 +1,12 @@
-/* Threads: creating and joining them, giving way among them. */
+/* Threads: creating and joining them, giving way among them; and forks. */
 #include "bench.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <stddef.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static uint64_t create_join(uint64_t n)
 {
@@ -82,11 +84,26 @@ static uint64_t steal(uint64_t n)
 	return bench_team(2, stealer, n / 2);
 }
 
+/* By a process that has no other thread. */
+static uint64_t fork_exit(uint64_t n)
+{
+	uint64_t t0 = bench_now();
+
+	for (uint64_t i = 0; i < n; i++) {
+		pid_t pid = fork();
+		if (pid == 0)
+			_exit(0);
+		MUST(pid > 0 && waitpid(pid, NULL, 0) == pid);
+	}
+	return bench_now() - t0;
+}
+
 const struct row bench_rows[] = {
 	{ .name = "create-join", .timed = create_join },
 	{ .name = "create-join-1000", .timed = create_join_batch, .multiple = BATCH },
 	{ .name = "yield-2", .timed = yield_2, .multiple = 2 },
 	{ .name = "yield-100", .timed = yield_100, .multiple = 100 },
 	{ .name = "steal", .timed = steal, .multiple = 2 },
+	{ .name = "fork", .timed = fork_exit },
 	{ 0 },
 };
