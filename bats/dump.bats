@@ -492,3 +492,31 @@ sys.stdin.read()' "$work/s" >"$work/clients" < <(tail -f /dev/null --pid="$pid" 
 		[ "$status" -le 1 ]
 	done
 }
+
+@test "where files may have no size there is no page to look at, and the program runs as natively" {
+	build limited <<-'C'
+		#include <pthread.h>
+		#include <signal.h>
+		#include <stdio.h>
+		#include <sys/resource.h>
+		#include <unistd.h>
+		static void *f(void *arg) { return arg; }
+		int main(void)
+		{
+			/* Long enough for sysmon to let in what is pending for it. */
+			const struct timespec moment = { 0, 20000000 };
+			sigset_t pending;
+			pthread_t t;
+			if (setrlimit(RLIMIT_FSIZE, &(struct rlimit){ 0, 0 }) || pthread_create(&t, 0, f, 0) || pthread_join(t, 0))
+				return 1;
+			nanosleep(&moment, 0);
+			sigpending(&pending);
+			return sigismember(&pending, SIGXFSZ);
+		}
+	C
+	for procs in 1 2; do
+		run preloaded $procs "$work/limited"
+		echo "$output"
+		[ "$status" -eq 0 ]
+	done
+}

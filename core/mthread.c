@@ -34,8 +34,7 @@ static struct {
 	ATOMIC(uint64_t) refusals; /* as far as sysmon knows of it: mthread_refusals() */
 } starter;
 
-static struct note begun; /* sysmon has the table that it will have */
-static ATOMIC(bool) watched; /* and is through with what it begins with */
+static struct note begun; /* sysmon is through with what it begins with */
 
 /* SIGSYS, if the program has a handler of it. A filter of the program's may answer a call of ours
  * by that signal; where it is blocked it ends the process. */
@@ -75,12 +74,12 @@ void mthread_letin(uint64_t set)
 
 void mthread_watched(void)
 {
-	/* Release: pairs with the acquire in core_filters. */
-	st_rel(&watched, true);
+	notewakeup(&begun);
 }
 
 /* Until sysmon has a table of descriptors of its own there is a copy of the program's, and no
- * descriptor that the program closes is closed for whoever is at the other end. */
+ * descriptor that the program closes is closed for whoever is at the other end. And it begins with
+ * calls that no filter of the program's may find, nor a limit, nor the child of a fork. */
 void mthread_settle(void)
 {
 	/* Asleep at once: the kernel has most often put sysmon behind us, on our own cpu. */
@@ -91,9 +90,6 @@ void mthread_settle(void)
 void core_filters(void)
 {
 	guest_filtered();
-	/* It begins with calls that no filter of the program's may find. */
-	while (!config->newosproc && !ld_acq(&watched))
-		os_yield();
 	while (ld_acq(&starter.refusals) != mthread_refusals()) {
 		wakesysmon();
 		os_yield();
@@ -428,7 +424,6 @@ void core_mstart(struct m *mp, uintptr_t lo, uintptr_t hi)
 	if (mp == sched.sysmonm) {
 		/* Where the host makes the threads, its runtime may count on one table. */
 		bool own = !config->newosproc && start_starter() && os_owntable();
-		notewakeup(&begun);
 		if (own)
 			view_open(config->rows, config->nrows);
 		tracer_start(own);
@@ -492,7 +487,6 @@ void mthread_forked(void)
 	st_rlx(&starter.refusals, 0);
 	noteclear(&starter.note);
 	noteclear(&begun);
-	st_rlx(&watched, false);
 	st_rlx(&starter.wanted, NULL);
 	ended = NULL;
 	st_rlx(&ended_lock.key, 0);

@@ -34,7 +34,7 @@ void mthread_init(const struct core_config *config);
 void mthread_forked(void);
 
 /* mthread_watched: said by sysmon once it asks for nothing more than it asks for at any time.
- * mthread_settle: waits until sysmon has a table of descriptors of its own. */
+ * mthread_settle: waits for that. */
 void mthread_watched(void);
 void mthread_settle(void);
 
