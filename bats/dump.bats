@@ -514,9 +514,11 @@ sys.stdin.read()' "$work/s" >"$work/clients" < <(tail -f /dev/null --pid="$pid" 
 			return sigismember(&pending, SIGXFSZ);
 		}
 	C
-	for procs in 1 2; do
-		run preloaded $procs "$work/limited"
-		echo "$output"
-		[ "$status" -eq 0 ]
+	for asks in HEDDLE_STATS=off "HEDDLE_STATS=$work/stats" "HEDDLE_TRACE=$work/trace"; do
+		for procs in 1 2; do
+			run env "$asks" GOMAXPROCS=$procs LD_PRELOAD="$heddle" "$work/limited"
+			echo "$asks: $output"
+			[ "$status" -eq 0 ]
+		done
 	done
 }

@@ -61,6 +61,17 @@ S
 	[ "${lines[1]}" = 5 ]
 }
 
+@test "helgrind finds no race in a program that has none" {
+	command -v valgrind >/dev/null || skip "without valgrind"
+	sed 's/^static void \*f.*/#include <unistd.h>\nstatic void *f(void *arg) { usleep(1); return arg; }/; s/^	pthread_join/	usleep(1);\n&/' "$work/p.c" >"$work/u.c"
+	gcc -pthread "$work/u.c" -o "$work/u"
+	run env LD_PRELOAD="$heddle" valgrind --tool=helgrind -q --error-exitcode=77 "$work/u"
+	echo "$output"
+	[ "$status" -eq 0 ]
+	[ "${lines[0]}" = "heddle: runs natively: valgrind is present" ]
+	[ "${lines[1]}" = 5 ]
+}
+
 @test "a program that qemu-user runs is left alone" {
 	command -v qemu-x86_64 >/dev/null || skip "without qemu-user"
 	run env GOMAXPROCS=2 qemu-x86_64 -E LD_PRELOAD="$heddle" "$work/p"

@@ -20,7 +20,10 @@ enum {
 	O_RDONLY_CLOEXEC = 02000000,
 	AT_FDCWD_ = -100,
 	CLOCK_MONO = 1,
+	EFBIG_ = 27,
 	EINVAL_ = 22,
+	SIGXFSZ_ = 25,
+	SIGSYS_ = 31,
 	SIG_SETMASK_ = 2,
 	PAGE = 4096,
 	MADV_GUARD_INSTALL_ = 102,
@@ -312,11 +315,26 @@ int os_readfile(const char *path, char *buf, size_t len)
 	return (int)have;
 }
 
+long os_enlarge(long nr, long fd, long a, long b, long c)
+{
+	static const int64_t now[2];
+	uint64_t excess = (uint64_t)1 << (SIGXFSZ_ - 1);
+	/* But SIGSYS: a filter's answer would end the process where that is blocked. */
+	uint64_t mask = os_sigmask(~((uint64_t)1 << (SIGSYS_ - 1)));
+	long r = arch_syscall4(nr, fd, a, b, c);
+
+	/* The kernel has sent it to this thread. */
+	if (r == -EFBIG_)
+		arch_syscall4(__NR_rt_sigtimedwait, (long)&excess, 0, (long)now, sizeof(excess));
+	os_sigmask(mask);
+	return r;
+}
+
 void os_write2(const char *text, size_t len)
 {
 	int fd = os_fetchfd(2);
 
-	arch_syscall3(__NR_write, fd, (long)text, (long)len);
+	os_enlarge(__NR_write, fd, (long)text, (long)len, 0);
 	os_dropfetched(fd, 2);
 }
 

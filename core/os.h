@@ -84,6 +84,11 @@ void os_timerslack(uint64_t ns);
  * user's limit on pending signals is reached (RLIMIT_SIGPENDING). */
 bool os_tgkill(int32_t tid, int sig);
 
+/* os_enlarge: a call that may make a file of ours larger than the program's may be (RLIMIT_FSIZE):
+ * then it fails, as such calls do, but the signal that says so is taken back: it was never the
+ * program's. */
+long os_enlarge(long nr, long fd, long a, long b, long c);
+
 /* os_sigmask: sets this kernel thread's mask; returns the one before. SIG_CREDENTIALS, by which
  * every kernel thread is told of new ones wherever it is, is never blocked. */
 enum { SIG_CREDENTIALS = 33 };

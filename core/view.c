@@ -13,8 +13,6 @@
 
 enum {
 	EINVAL_ = 22,
-	EFBIG_ = 27,
-	SIGXFSZ_ = 25,
 	F_ADD_SEALS_ = 1033,
 	F_SEAL_SHRINK_ = 2,
 	F_SEAL_GROW_ = 4,
@@ -135,19 +133,6 @@ const struct view_page *view_page(void)
 	return page;
 }
 
-/* Where the program's files may not be so large (RLIMIT_FSIZE) there is none, and the signal that
- * says so to this thread, which has all blocked, is no signal of the program's. */
-static long make_size(long fd)
-{
-	static const uint64_t excess = (uint64_t)1 << (SIGXFSZ_ - 1);
-	static const int64_t now[2];
-	long r = arch_syscall3(__NR_ftruncate, fd, VIEW_BYTES, 0);
-
-	if (r == -EFBIG_)
-		arch_syscall4(__NR_rt_sigtimedwait, (long)&excess, 0, (long)now, sizeof(excess));
-	return r;
-}
-
 /* A page of a size that nobody can change, so that who maps it is safe. */
 static int make_file(void)
 {
@@ -159,7 +144,8 @@ static int make_file(void)
 				   MFD_CLOEXEC | MFD_ALLOW_SEALING, 0);
 	if (fd < 0)
 		return (int)fd;
-	if (arch_syscall3(__NR_fchmod, fd, OWNER_ONLY, 0) < 0 || make_size(fd) < 0 ||
+	if (arch_syscall3(__NR_fchmod, fd, OWNER_ONLY, 0) < 0 ||
+	    os_enlarge(__NR_ftruncate, fd, VIEW_BYTES, 0, 0) < 0 ||
 	    arch_syscall3(__NR_fcntl, fd, F_ADD_SEALS_, F_SEAL_SHRINK_ | F_SEAL_GROW_) < 0) {
 		arch_syscall3(__NR_close, fd, 0, 0);
 		return -EINVAL_;

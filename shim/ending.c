@@ -10,6 +10,7 @@
 
 #include "atomic.h"
 #include "ending.h"
+#include "os.h"
 #include "policies.h"
 #include "summary.h"
 #include "syscall.h"
@@ -226,7 +227,7 @@ static void for_people(const struct summary *s)
 	rows_of_threads(&t, s);
 	row_of_waiting(&t, s);
 	rows_of_blocking(&t, s);
-	arch_syscall3(SYS_write, fd, (long)buf, (long)t.len);
+	os_enlarge(SYS_write, fd, (long)buf, (long)t.len, 0);
 }
 
 static void word(struct text *t, const char *name, uint64_t n)
@@ -279,7 +280,7 @@ static void for_programs(const struct summary *s)
 	fd = open_file();
 	if (fd < 0)
 		return;
-	arch_syscall3(SYS_write, fd, (long)buf, (long)t.len);
+	os_enlarge(SYS_write, fd, (long)buf, (long)t.len, 0);
 	arch_syscall3(SYS_close, fd, 0, 0);
 }
 

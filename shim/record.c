@@ -73,7 +73,7 @@ static bool is_ours(int fd)
 static bool grow(struct turnlog *l)
 {
 	if (l->size + STEP > MOST || !is_ours(kept) ||
-	    arch_syscall4(SYS_fallocate, kept, 0, 0, (long)(l->size + STEP)) < 0)
+	    os_enlarge(SYS_fallocate, kept, 0, 0, (long)(l->size + STEP)) < 0)
 		return false;
 	l->size += STEP;
 	return true;

@@ -102,6 +102,9 @@ static void boot(void)
 		why = "the thread's tid is not to be found";
 	if (!real_resolve())
 		why = "a symbol of glibc's is missing";
+	/* Its threads are the kernel's, and valgrind's helgrind calls each first call a race. */
+	if (why)
+		real_complete();
 	if (config.off) {
 		heddle_mode = NATIVE;
 		return;

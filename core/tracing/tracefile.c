@@ -45,8 +45,8 @@ static long write_at(int fd, const char *from, size_t n, uint64_t at)
 	size_t done = 0;
 
 	while (done < n) {
-		long r = arch_syscall4(__NR_pwrite64, fd, (long)(from + done), (long)(n - done),
-				       (long)(at + done));
+		long r = os_enlarge(__NR_pwrite64, fd, (long)(from + done), (long)(n - done),
+				    (long)(at + done));
 		if (r <= 0)
 			return r < 0 ? r : -EIO_;
 		done += (size_t)r;
