@@ -131,3 +131,59 @@ C
 		[ "$output" = "$natively" ]
 	done
 }
+
+@test "who looks a call's own up while the C library's symbols are made to say heddle's has found it" {
+	cat >"$work/late.c" <<'C'
+#include <dlfcn.h>
+#include <sched.h>
+#include <signal.h>
+#include <unistd.h>
+static volatile int reads, held, done;
+__attribute__((noinline)) void opened(void)
+{
+	__asm__ volatile("");
+}
+/* A kernel thread that heddle knows nothing of. */
+static int other(void *arg)
+{
+	reads = 1;
+	read(-1, arg, 0);
+	done = 1;
+	for (;;)
+		pause();
+}
+int main(void)
+{
+	static char stack[65536];
+	clone(other, stack + sizeof(stack),
+	      CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM, 0);
+	/* By gdb, when the other is about to look. */
+	while (!held)
+		;
+	if (!dlopen("libm.so.6", RTLD_NOW | RTLD_DEEPBIND))
+		return 1;
+	opened();
+	while (!done)
+		;
+	return 0;
+}
+C
+	gcc -g -D_GNU_SOURCE "$work/late.c" -o "$work/late"
+	cat >"$work/steps" <<-'G'
+		set breakpoint pending on
+		set confirm off
+		break real_late if reads == 1
+		run
+		set var held = 1
+		set scheduler-locking on
+		delete
+		tbreak opened
+		thread 1
+		continue
+		set scheduler-locking off
+		continue
+	G
+	run timeout 60 gdb -q -batch -nx -ex "set environment LD_PRELOAD $heddle" -x "$work/steps" "$work/late"
+	echo "$output"
+	[[ $output == *"exited normally"* ]]
+}

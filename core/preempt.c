@@ -356,6 +356,7 @@ void preempt_forked(void)
 {
 	st_rlx(&nranges, 0);
 	pool = NULL;
+	nfresh = 0;
 	st_rlx(&pool_lock.key, 0);
 	st_rlx(&pool_lock.sleepers, 0);
 }

@@ -70,7 +70,8 @@ static ATOMIC(void *) *row_of(uint32_t n)
 	return (ATOMIC(void *) *)(void *)&real_table + n;
 }
 
-/* Any thread may, several at once, in a handler, too: it takes no lock, and each finds the same. */
+/* Any thread may, several at once, in a handler, too: it takes no lock. The first to have found it
+ * has: who comes later, after real_complete, may have found ours in the real one's place. */
 void *real_late(uint32_t n)
 {
 	const char *text = names;
@@ -79,8 +80,7 @@ void *real_late(uint32_t n)
 	for (uint32_t i = 0; i < n; i++)
 		text += rows[i].size;
 	at = lookup_named(&(struct lookup_name){ text, rows[n].size, rows[n].hash });
-	st_rlx(row_of(n), at);
-	return at;
+	return cas_rlx(row_of(n), late_entry(n), at) ? at : ld_rlx(row_of(n));
 }
 
 void real_complete(void)
