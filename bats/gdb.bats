@@ -421,6 +421,23 @@ round_program() {
 	until [ "$(awk '/^syscr/ { print $2 }' "/proc/$pid/io")" -gt "$((before + 1000))" ]; do sleep 0.05; done
 }
 
+@test "a tracer of the first thread alone, which makes each of its calls slow, does not keep it where it is" {
+	build two <<-'C'
+		#include <pthread.h>
+		static void *f(void *arg) { return arg; }
+		int main(void)
+		{
+			pthread_t t[2];
+			for (int i = 0; i < 2; i++)
+				if (pthread_create(&t[i], 0, f, 0))
+					return 1;
+			return pthread_join(t[0], 0) + pthread_join(t[1], 0);
+		}
+	C
+	# No shorter than it takes sysmon to ask once more.
+	GOMAXPROCS=2 timeout 60 strace -e inject=all:delay_exit=3000 -o "$work/calls" -E LD_PRELOAD="$heddle" "$work/two"
+}
+
 @test "perf tells whose the samples are, and by whom it was called" {
 	command -v perf >/dev/null || skip "no perf"
 	round_program

@@ -249,6 +249,7 @@ struct sysmontick {
 	uint64_t cpuwhen; /* when cputime was read */
 	uint64_t cputime; /* the M's cpu clock then */
 	uint64_t slicecpu; /* and when the slice was first seen to last */
+	uint64_t askdue; /* how old the slice is to be before it is asked again to end */
 	uint32_t looktick; /* the slice that is looked at for spinning */
 	uint64_t lookdue; /* how old it is to be before one that is known is looked at again */
 	uint64_t lookwhen; /* when last, and the M's cpu clock then */

@@ -28,6 +28,7 @@ enum {
 	BLOCK_LOOK_NS = 50 * 1000,
 	/* From one request that a slice end to the next, or this part of what it is over. */
 	ASK_AGAIN_NS = 100 * 1000,
+	ASK_MOST_NS = 100 * 1000 * 1000,
 	ASK_PART = 32,
 	/* That long work waits with no P that could run it, before the limit gives way. */
 	STUCK_NS = 100 * 1000 * 1000,
@@ -173,6 +174,7 @@ static uint64_t slice_age(struct p *pp, struct m *mp, uint64_t now)
 	mon->cpuwhen = 0;
 	mon->looktick = 0;
 	mon->slicecpu = 0;
+	mon->askdue = 0;
 	return 0;
 }
 
@@ -230,12 +232,20 @@ static uint64_t block_age(bool waits, uint64_t now)
 }
 
 /* The request may find the G where it must not be stopped, and one that does little else than call
- * us is found there nine times of ten. */
-static void ask_again(struct g *gp, uint64_t age)
+ * us is found there nine times of ten: so it is asked again, ever less often, for under a tracer a
+ * signal may take longer than the time to the next, and it would never get any further. */
+static void ask(struct p *pp, struct g *gp, uint64_t age)
 {
-	uint64_t over = (age - choose_sliceof(gp)) / ASK_PART;
+	struct sysmontick *mon = &pp->mon;
 
-	come_by(over < ASK_AGAIN_NS ? ASK_AGAIN_NS : over);
+	if (age >= mon->askdue) {
+		uint64_t pause = (age - choose_sliceof(gp)) / ASK_PART;
+		preemptslice(pp, mon->schedtick);
+		mon->askdue = age + (pause < ASK_AGAIN_NS  ? ASK_AGAIN_NS
+				     : pause < ASK_MOST_NS ? pause
+							   : ASK_MOST_NS);
+	}
+	come_by(mon->askdue - age);
 }
 
 /* A slice that has lasted: is its M burning cpu, or asleep in the kernel? */
@@ -297,8 +307,7 @@ static bool check_running(struct p *pp, struct m *mp, struct g *gp, uint64_t now
 		return false;
 	if (retakeblocked(pp))
 		return true;
-	preemptslice(pp, mon->schedtick);
-	ask_again(gp, age);
+	ask(pp, gp, age);
 	return false;
 }
 
