@@ -41,21 +41,23 @@ C
 	gcc -D_GNU_SOURCE "$work/pages.c" -o "$work/pages"
 }
 
-# within N [PROGRAM]: with heddle at most N pages more than with the empty library.
+# within N MOST [PROGRAM]: with heddle at most N pages more than with the empty library. Where that has more than MOST the
+# kernel maps files page by page, and it is the size of a library that counts.
 within() {
 	local empty ours
-	empty=$(LD_PRELOAD="$work/empty.so" "$work/pages" "${@:2}")
-	ours=$(LD_PRELOAD="$heddle" "$work/pages" "${@:2}")
+	empty=$(LD_PRELOAD="$work/empty.so" "$work/pages" "${@:3}")
+	ours=$(LD_PRELOAD="$heddle" "$work/pages" "${@:3}")
 	echo "$ours pages, with an empty library $empty"
+	[ "$empty" -le "$2" ] || skip "an empty library has $empty"
 	[ "$ours" -le $((empty + $1)) ]
 }
 
 @test "a start takes at most eight pages more than with an empty library" {
-	within 8 /bin/true
+	within 8 90 /bin/true
 }
 
 @test "a fork takes at most four pages more than with an empty library, in the child and in the parent" {
-	within 4
+	within 4 40
 }
 
 @test "the first call of each finds its own, with all that it was given: in a handler, in a vfork's child, after a library with its own scope" {

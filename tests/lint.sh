@@ -17,6 +17,10 @@ expect_empty() { if [ -z "$2" ]; then ok; else not_ok "$1" "$2"; fi; }
 
 sources() { find core interpose shim tests -name '*.[ch]' 2>/dev/null | sort; }
 
+expect_empty "the top has nothing that does not belong there" "$(
+	git ls-files 2>/dev/null | cut -d/ -f1 | sort -u |
+		grep -vxE '\.ci|\.clang-format|\.gitignore|LICENSE|Makefile|README\.md|bats|core|interpose|shim|tests'
+)"
 expect_empty "clang-format agrees with every C file" "$(
 	sources | xargs -P "$jobs" -n 8 clang-format --style=file --dry-run 2>&1 | grep -o '^[^ :]*:' | sort -u
 )"
