@@ -87,12 +87,13 @@ void real_complete(void)
 {
 	EARLY static ATOMIC(bool) complete;
 
-	if (ld_rlx(&complete))
+	/* Acquire: pairs with the release below: who takes an address finds the real one. */
+	if (ld_acq(&complete))
 		return;
 	for (uint32_t i = 0; i < ROWS; i++)
 		if (ld_rlx(row_of(i)) == late_entry(i))
 			real_late(i);
-	st_rlx(&complete, true);
+	st_rel(&complete, true);
 }
 
 const char *real_hidden(const char **file)
