@@ -76,6 +76,11 @@ struct core_config {
 	 * sysmon: is it to be called out? It may look, not call. */
 	bool (*pursues)(const struct g *gp, uintptr_t pc);
 
+	/* clocked: what goes by the cpu time of Gs: by sysmon, while any P is busy. Returns when it
+	 * is to be asked again, by nanotime; 0: it need not. It may look, and core_sigdefer, not
+	 * call. NULL: nothing does. */
+	uint64_t (*clocked)(uint64_t now);
+
 	/* sigleft: a call of gp's had the kernel send it sig, which it blocks, and gp is about to
 	 * leave its kernel thread. It is the embedder's now. It may look, and core_sigmark, not
 	 * call. NULL: such stay where they are. failed: may one that the running G made, and did
@@ -215,8 +220,10 @@ void gmute(void);
 struct g *geach(struct g *gp);
 
 /* gcputime: the cpu time that gp has used, in ns. It never goes back. Kept from the first call on;
- * what was used before is known roughly. Context: a G. */
+ * what was used before is known roughly. core_clocked: core_config.clocked has a reason to be asked
+ * again by that time. Context: a G; gcputime, once it is kept: core_config.clocked, too. */
 uint64_t gcputime(struct g *gp);
+void core_clocked(uint64_t when);
 
 /* gsetprio: in the queues of futex.h gp goes before those of less. */
 void gsetprio(struct g *gp, int prio);

@@ -9,6 +9,7 @@
 #include "futex.h"
 
 #include "futexq.h"
+#include "guest.h"
 #include "sched.h"
 
 enum {
@@ -229,8 +230,13 @@ int wake_some_locked(struct bucket *b, uintptr_t addr, int n, uint32_t bitset, s
 /* Readies what a wake collected. */
 void ready_list(struct m *mp, struct g *self, struct glist *list, int flags)
 {
-	if (mp)
+	if (mp) {
 		count_by(mp->p, futexwakes, (uint64_t)list->n);
+	} else if (flags & FUTEX_EARLY) {
+		ready_early(list);
+		sysmon_serves(false);
+		return;
+	}
 	if (list->n != 1 || !mp) {
 		injectglist(mp, list);
 		return;

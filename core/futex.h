@@ -23,6 +23,7 @@ enum {
 	FUTEX_LIFO = 1, /* wait: before the others; for one that waited already */
 	FUTEX_HANDOFF = 2, /* wake: the woken G runs now, in the caller's place */
 	FUTEX_FENCED = 4, /* wake: *addr was changed by a sequentially consistent exchange or sum */
+	FUTEX_EARLY = 8, /* wake: by who has no P: as if by a timer, before others */
 };
 
 /* futex_wait: sleeps while *addr == value until a wake, the deadline or a signal.

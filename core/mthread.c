@@ -350,6 +350,11 @@ bool pursues(const struct g *gp, uintptr_t pc)
 	return config->pursues && config->pursues(gp, pc);
 }
 
+uint64_t mthread_clocked(uint64_t now)
+{
+	return config->clocked ? config->clocked(now) : 0;
+}
+
 void divert(void)
 {
 	config->divert();

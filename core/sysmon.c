@@ -265,12 +265,18 @@ static void start_if_forgotten(void)
 		wakep(NULL);
 }
 
+/* The earlier of the two; 0: never. */
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
 /* How often it is to come by though all is idle; 0: it need not. */
 static uint64_t comes_by(void)
 {
 	uint64_t every = choose_turned() ? ASLEEP_SOON_NS : asleep_every(), next = gfree_next();
 
-	return every == 0 || (next != 0 && next < every) ? next : every;
+	return earlier(every, next);
 }
 
 /* Sleeps until there may be something to do. True if it was the deep sleep. */
@@ -304,11 +310,11 @@ static bool sleep_until_due(uint64_t delay, uint64_t idlesince, bool offp, uint3
 			next = ld_sc(&sched.lastpoll) != 0 ? timers_next() : 0;
 			/* Nobody tells sysmon when one that blocks without a P comes back; more
 			 * of them than Ps must not run for long. */
-			if (offp && (next == 0 || next > now + OFFP_NS))
-				next = now + OFFP_NS;
+			if (offp)
+				next = earlier(next, earlier(now + OFFP_NS, mthread_clocked(now)));
 			/* Nor of a kernel thread that is none of ours and has ended. */
-			if (every != 0 && (next == 0 || next > now + every))
-				next = now + every;
+			if (every != 0)
+				next = earlier(next, now + every);
 			sigopen_deep();
 			if (next == 0)
 				notesleep(&sched.sysmonnote);
@@ -332,8 +338,9 @@ static bool sleep_until_due(uint64_t delay, uint64_t idlesince, bool offp, uint3
 		st_sc(&sched.sysmonwake, until);
 	}
 	next = ld_sc(&sched.orphans) ? timers_next() : timers_nextbusy();
-	if (next != 0 && next + TIMER_SLACK_NS < until) {
-		until = next + TIMER_SLACK_NS;
+	next = earlier(next != 0 ? next + TIMER_SLACK_NS : 0, mthread_clocked(now));
+	if (next != 0 && next < until) {
+		until = next;
 		if (until < now + DELAY_MIN_NS)
 			until = now + DELAY_MIN_NS;
 		st_sc(&sched.sysmonwake, until);

@@ -173,11 +173,17 @@ int timer_arm(struct m *mp, struct timer *t, uint64_t when, uint64_t seq, struct
 	return 0;
 }
 
-/* Sysmon publishes sysmonwake, then looks at first, and at who is idle. */
+/* Sysmon publishes sysmonwake, then looks at first, at who is idle, and asks core_config.clocked.
+ */
 void timers_tell(uint64_t first)
 {
 	if (first + SYSMON_SLACK_NS < ld_sc(&sched.sysmonwake))
 		notewakeup(&sched.sysmonnote);
+}
+
+void core_clocked(uint64_t when)
+{
+	timers_tell(when);
 }
 
 void timer_disarm(struct timer *t)

@@ -32,8 +32,7 @@ static inline bool of_thread(clockid_t clock)
 	       (clock < 0 && (clock & PER_THREAD) && (clock & KINDS) != KINDS);
 }
 
-/* Whose clock it is; NULL: not one of our threads'. */
-static struct thread *owner(clockid_t clock)
+struct thread *cpu_owner(clockid_t clock)
 {
 	struct thread *self = of_thread(clock) ? thread_self() : NULL;
 	pid_t tid = ~(clock >> 3);
@@ -43,11 +42,12 @@ static struct thread *owner(clockid_t clock)
 	return thread_numbered(tid);
 }
 
-bool cpu_isown(clockid_t clock)
+bool cpu_ofthread(clockid_t clock)
 {
-	struct thread *t = owner(clock);
+	pid_t tid = ~(clock >> 3);
 
-	return t && t == thread_self();
+	return of_thread(clock) &&
+	       (clock == CLOCK_THREAD_CPUTIME_ID || tid == 0 || tid == os_gettid());
 }
 
 static uint64_t ns_of(struct timeval t)
@@ -87,7 +87,7 @@ void cpu_forgotten(struct thread *t)
 		*t->counts = (struct counts){ 0 };
 }
 
-static uint64_t clock_of(struct thread *t, clockid_t clock)
+uint64_t cpu_clock(struct thread *t, clockid_t clock)
 {
 	uint64_t all = gcputime(t->gp);
 	struct rusage ru;
@@ -101,7 +101,7 @@ static uint64_t clock_of(struct thread *t, clockid_t clock)
 
 static long gettime(struct thread *t, clockid_t clock, struct timespec *to)
 {
-	uint64_t ns = clock_of(t, clock);
+	uint64_t ns = cpu_clock(t, clock);
 	struct timespec now = { .tv_sec = (time_t)(ns / SECOND_NS),
 				.tv_nsec = (long)(ns % SECOND_NS) };
 
@@ -153,7 +153,7 @@ static long usage(struct thread *t, struct rusage *to)
 
 bool cpu_call(long nr, const long *a, long *r)
 {
-	struct thread *t = nr == SYS_getrusage ? thread_self() : owner((clockid_t)a[0]);
+	struct thread *t = nr == SYS_getrusage ? thread_self() : cpu_owner((clockid_t)a[0]);
 
 	if (!t || (nr == SYS_getrusage && a[0] != RUSAGE_THREAD))
 		return false;
@@ -180,7 +180,7 @@ static int answer(long r)
 
 EXPORT int clock_gettime(clockid_t clock, struct timespec *now)
 {
-	struct thread *t = of_thread(clock) && served() ? owner(clock) : NULL;
+	struct thread *t = of_thread(clock) && served() ? cpu_owner(clock) : NULL;
 
 	if (unlikely(t != NULL))
 		return answer(gettime(t, clock, now));
@@ -192,7 +192,7 @@ EXPORT int clock_gettime(clockid_t clock, struct timespec *now)
 
 EXPORT int clock_getres(clockid_t clock, struct timespec *res)
 {
-	if (served() && owner(clock))
+	if (served() && cpu_owner(clock))
 		clock = CLOCK_THREAD_CPUTIME_ID;
 	return real_table.clock_getres(clock, res);
 }

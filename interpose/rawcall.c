@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 
 #include "cpuclock.h"
+#include "cputimer.h"
 #include "fd.h"
 #include "loader.h"
 #include "mutex.h"
@@ -144,6 +145,12 @@ static bool thread_call(struct thread *t, long nr, long *a, long *r)
 	case SYS_clock_getres:
 	case SYS_getrusage:
 		return cpu_call(nr, a, r);
+	case SYS_timer_create:
+	case SYS_timer_settime:
+	case SYS_timer_gettime:
+	case SYS_timer_getoverrun:
+	case SYS_timer_delete:
+		return timer_call(nr, a, r);
 	case SYS_sched_setattr:
 	case SYS_sched_getattr:
 	case SYS_sched_setaffinity:

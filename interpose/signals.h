@@ -39,7 +39,7 @@ bool signal_tid(pid_t tid, int sig, long *r);
 bool signal_tid_info(pid_t tid, int sig, const siginfo_t *info, long *r);
 
 /* timer_taken: the program is about to hear of that signal: of what timer_getoverrun tells, if it
- * is a timer's. For handlers too. In tids.c. */
+ * is a timer's. For handlers too. In timer.c. */
 void timer_taken(const siginfo_t *info);
 
 /* on_altstack: does t, which is the caller, run on the alternate stack that it has set? */
@@ -152,6 +152,10 @@ void siginfo_forked(void);
 void signal_put_off(int sig, const siginfo_t *info);
 bool signal_choice(int sig, const siginfo_t *info);
 bool signal_of_child(int sig, const siginfo_t *info);
+
+/* signal_for: makes sig, a signal of the process's with a handler, pending for t, and pushes;
+ * false: t (or NULL) cannot take it. */
+bool signal_for(struct thread *t, int sig, const siginfo_t *info);
 
 /* signal_return: gives it back to the kernel, pending for the process. */
 void signal_return(int sig, const siginfo_t *info);

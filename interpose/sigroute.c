@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "cputimer.h"
 #include "futex.h"
 #include "os.h"
 #include "preempt.h"
@@ -137,7 +138,7 @@ void signals_settle(void)
 void signals_wake(void)
 {
 	add_sc(&off.wake, 1);
-	futex_wake(&off.wake, 1, (uint32_t)FUTEX_ANY, 0);
+	futex_wake(&off.wake, 1, (uint32_t)FUTEX_ANY, FUTEX_EARLY);
 }
 
 void signal_return(int sig, const siginfo_t *info)
@@ -274,6 +275,15 @@ void signal_push_lent(struct thread *t, int sig)
 		signal_push(t, sig);
 }
 
+bool signal_for(struct thread *t, int sig, const siginfo_t *info)
+{
+	if (!signal_has_handler(sig) || !may_take(t, sig))
+		return false;
+	signal_lend(t, sig, info);
+	signal_push_lent(t, sig);
+	return true;
+}
+
 static void push_all(int sig)
 {
 	uint64_t bit = signal_bit(sig);
@@ -303,6 +313,7 @@ void *signals_thread(void *arg)
 		for (int sig = 1; sig < SIGNALS; sig++)
 			if (set & signal_bit(sig))
 				push_all(sig);
+		cputimers_ring();
 		if (set == 0)
 			futex_wait(&off.wake, word, (uint32_t)FUTEX_ANY, NULL, 0);
 	}

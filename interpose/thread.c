@@ -11,6 +11,7 @@
 #include "attr.h"
 #include "base.h"
 #include "cpu.h"
+#include "cputimer.h"
 #include "fd.h"
 #include "futex.h"
 #include "mutex.h"
@@ -91,6 +92,7 @@ void thread_forked(void)
 	st_rlx(&toreap, NULL);
 	slab_forked();
 	signals_forked();
+	cputimers_forked();
 	fd_forked();
 	credentials_forked();
 }

@@ -1,11 +1,9 @@
 /* The numbers of threads, as gettid says them; calls that name a thread by one, or send to one a
- * signal with a value; timers. */
+ * signal with a value. */
 #include <errno.h>
-#include <limits.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cpuclock.h"
@@ -14,7 +12,6 @@
 #include "syscall.h"
 #include "thread.h"
 #include "user.h"
-#include "wire.h"
 
 enum { LAST_TID = (1 << 30) - 1 /* what fits into a mutex beside the flags */ };
 
@@ -98,72 +95,4 @@ EXPORT int pthread_sigqueue(pthread_t thread, int sig, const union sigval value)
 	siginfo_make(&info, sig, SI_QUEUE);
 	info.si_value = value;
 	return (int)-signal_thread(t, sig, &info);
-}
-
-/* ---- timers ---- */
-
-/* The kernel has counted what a timer's signal missed until a kernel thread took it, and where it
- * was pending since the others are counted with it: so what timer_getoverrun tells is what came
- * with the last that the program heard of. Of each number: plus one, and how many. */
-enum { TIMERS = 1024 };
-static ATOMIC(uint64_t) overruns[TIMERS];
-
-static ATOMIC(uint64_t) *overrun_of(int timer)
-{
-	return &overruns[(unsigned)timer % TIMERS];
-}
-
-void timer_taken(const siginfo_t *info)
-{
-	if (info->si_code == SI_TIMER)
-		st_rlx(overrun_of(info->si_timerid), ((uint64_t)(uint32_t)info->si_timerid + 1)
-								     << 32 |
-							     (uint32_t)info->si_overrun);
-}
-
-/* The kernel's number; -1: it begins threads, and glibc has it. */
-static int number_of(timer_t timer)
-{
-	intptr_t n = (intptr_t)timer;
-
-	return n >= 0 && n <= INT_MAX ? (int)n : -1;
-}
-
-EXPORT int timer_getoverrun(timer_t timer)
-{
-	bool ours = served();
-	int n = number_of(timer), r = real_table.timer_getoverrun(timer);
-	uint64_t last = ours && n >= 0 ? ld_rlx(overrun_of(n)) : 0;
-
-	return r >= 0 && last >> 32 == (uint64_t)n + 1 ? (int)(uint32_t)last : r;
-}
-
-static int create(clockid_t clock, struct sigevent *event, timer_t *timer)
-{
-	int r = real_table.timer_create(clock, event, timer), n = r == 0 ? number_of(*timer) : -1;
-
-	/* Nobody has heard of it yet, whatever had its number before. */
-	if (n >= 0)
-		st_rlx(overrun_of(n), 0);
-	return r;
-}
-
-/* It is by the cpu time of one kernel thread, or its expirations are for one: the caller's, which
- * it keeps. */
-EXPORT int timer_create(clockid_t clock, struct sigevent *event, timer_t *timer)
-{
-	struct thread *t = served() ? thread_self() : NULL;
-	struct sigevent mine;
-
-	if (cpu_isown(clock)) {
-		thread_spoil(t, WIRED_TIMER);
-		clock = CLOCK_THREAD_CPUTIME_ID;
-	}
-	if (!t || !event || event->sigev_notify != SIGEV_THREAD_ID ||
-	    event->_sigev_un._tid != t->tid)
-		return create(clock, event, timer);
-	mine = *event;
-	thread_spoil(t, WIRED_TIMER);
-	mine._sigev_un._tid = os_gettid();
-	return create(clock, &mine, timer);
 }

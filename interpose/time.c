@@ -10,7 +10,7 @@
 #include "thread.h"
 #include "user.h"
 
-enum { NSEC = 1000000000 };
+enum { NSEC = 1000000000, TICK_NS = 1000 * 1000 };
 
 int deadline_of(struct deadline *d, clockid_t clock, const struct timespec *at)
 {
@@ -58,10 +58,33 @@ static int sleep_until(clockid_t clock, uint64_t at)
 	return -r;
 }
 
+/* of: whose cpu time it is, if anybody's. */
+static uint64_t now_by(struct thread *of, clockid_t clock)
+{
+	return of ? cpu_clock(of, clock) : os_clock(clock);
+}
+
+/* Another thread's cpu time goes on by no more than time does. Once it has ended it does not. */
+static int sleep_by(struct thread *of, clockid_t clock, uint64_t at)
+{
+	pid_t tid = of ? of->tid : 0;
+	uint64_t now;
+	int r = 0;
+
+	if (!of)
+		return sleep_until(clock, at);
+	while (r == 0 && ((now = cpu_clock(of, clock)) < at || of->tid != tid)) {
+		uint64_t left = now < at ? at - now : 0;
+		r = sleep_until(CLOCK_MONOTONIC, nanotime() + (left > TICK_NS ? left : TICK_NS));
+	}
+	return r;
+}
+
 EXPORT int clock_nanosleep(clockid_t clock, int flags, const struct timespec *time,
 			   struct timespec *left)
 {
 	struct deadline d;
+	struct thread *of;
 	uint64_t now;
 	int r;
 
@@ -69,9 +92,10 @@ EXPORT int clock_nanosleep(clockid_t clock, int flags, const struct timespec *ti
 		return real_table.clock_nanosleep(clock, flags, time, left);
 	/* Also of one that the kernel refuses. */
 	cancel_point();
-	if (cpu_isown(clock))
+	of = cpu_owner(clock);
+	if (of == thread_self())
 		return EINVAL;
-	if (!can_sleep_by(clock))
+	if (!of && !can_sleep_by(clock))
 		return real_table.clock_nanosleep(clock, flags, time, left);
 	if (user_readable(time, sizeof(*time)) != 0)
 		return EFAULT;
@@ -81,16 +105,16 @@ EXPORT int clock_nanosleep(clockid_t clock, int flags, const struct timespec *ti
 	if (r != 0)
 		return r;
 	if (flags & TIMER_ABSTIME)
-		return sleep_until(clock, d.at);
+		return sleep_by(of, clock, d.at);
 	/* A span is the same by either clock, and the monotonic one cannot be set. */
 	if (clock == CLOCK_REALTIME)
 		clock = CLOCK_MONOTONIC;
-	now = os_clock(clock);
+	now = now_by(of, clock);
 	d.at = d.at > INT64_MAX - now ? INT64_MAX : now + d.at;
-	r = sleep_until(clock, d.at);
+	r = sleep_by(of, clock, d.at);
 	if (r == EINTR && left) {
 		struct timespec rest;
-		now = os_clock(clock);
+		now = now_by(of, clock);
 		rest = timespec_of(d.at > now ? d.at - now : 0);
 		if (user_store(left, &rest, sizeof(rest)) != 0)
 			r = EFAULT;

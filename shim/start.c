@@ -14,6 +14,7 @@
 #include "base.h"
 #include "config.h"
 #include "core.h"
+#include "cputimer.h"
 #include "deadlock.h"
 #include "ending.h"
 #include "harvest.h"
@@ -296,6 +297,7 @@ bool heddle_start(void)
 		.sigdue = thread_due,
 		.sigleft = signal_left,
 		.failed = call_failed,
+		.clocked = cputimers_look,
 		.pursues = cancel_pursues,
 		.divert = cancel_act,
 		/* A signal may wake one; deadlock.c looks closer, if it was asked. */

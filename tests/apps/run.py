@@ -138,7 +138,7 @@ def line(name, what, found, wrong):
 
 
 def main():
-    if len(sys.argv) < 2:
+    if len(sys.argv) < 2 or not os.path.isdir(sys.argv[1]):
         sys.exit(__doc__)
     build = os.path.abspath(sys.argv[1])
     runs = int(os.environ.get("RUNS") or 3)

@@ -1,0 +1,507 @@
+/* Timers by the cpu time of a thread, one's own or another's: when they ring, for whom, and what is
+ * missed; what they say of themselves, and refuse. By the names of the C library and by system
+ * calls. */
+#include "event.h"
+
+#include <sys/wait.h>
+
+enum { VALUE = 4711, SIG = 40, MS_NS = 1000 * 1000, EACH_MS = 20 };
+
+static int64_t ns_by(clockid_t clock)
+{
+	struct timespec t;
+
+	EXPECT_EQ(clock_gettime(clock, &t), 0);
+	return (int64_t)t.tv_sec * 1000 * MS_NS + t.tv_nsec;
+}
+
+static clockid_t clock_of(pthread_t t)
+{
+	clockid_t clock;
+
+	EXPECT_EQ(pthread_getcpuclockid(t, &clock), 0);
+	return clock;
+}
+
+static struct itimerspec spec_of(long first_ms, long every_ms)
+{
+	return (struct itimerspec){ { 0, every_ms * MS_NS }, { 0, first_ms * MS_NS } };
+}
+
+static void set(timer_t timer, long first_ms, long every_ms)
+{
+	struct itimerspec spec = spec_of(first_ms, every_ms);
+
+	EXPECT_EQ(timer_settime(timer, 0, &spec, NULL), 0);
+}
+
+/* ---- who computes, until it has used so much or the event has come to n ---- */
+
+static void computes(int64_t ns)
+{
+	int64_t end = ns_by(CLOCK_THREAD_CPUTIME_ID) + ns;
+
+	while (ns_by(CLOCK_THREAD_CPUTIME_ID) < end)
+		for (volatile int i = 0; i < 10000; i++)
+			continue;
+}
+
+static void computes_until(struct event *e, int n)
+{
+	while (e->n < n)
+		for (volatile int i = 0; i < 10000; i++)
+			continue;
+}
+
+static struct event over;
+
+static void *computes_on(void *arg)
+{
+	computes_until(&over, 1);
+	return arg;
+}
+
+static void *sleeps_until_over(void *arg)
+{
+	await(&over, 1);
+	return arg;
+}
+
+/* ---- what is heard ---- */
+
+static struct {
+	struct event came;
+	_Atomic int wrong, missed, told;
+	pthread_t where;
+	bool anywhere;
+	timer_t timer;
+} heard;
+
+static void hears(int sig, siginfo_t *info, void *uc)
+{
+	(void)uc;
+	if (sig != SIG || info->si_code != SI_TIMER || info->si_value.sival_int != VALUE ||
+	    (!heard.anywhere && !pthread_equal(pthread_self(), heard.where)))
+		heard.wrong++;
+	heard.missed += info->si_overrun;
+	heard.told += timer_getoverrun(heard.timer);
+	tick(&heard.came);
+}
+
+static void makes(clockid_t clock, int notify, pid_t tid)
+{
+	struct sigaction action = { .sa_sigaction = hears, .sa_flags = SA_SIGINFO | SA_RESTART };
+	struct sigevent event = { .sigev_notify = notify,
+				  .sigev_signo = SIG,
+				  .sigev_value.sival_int = VALUE };
+
+	event._sigev_un._tid = tid;
+	EXPECT_EQ(sigaction(SIG, &action, NULL), 0);
+	EXPECT_EQ(timer_create(clock, &event, &heard.timer), 0);
+}
+
+/* ---- when, and for whom ---- */
+
+static void *rings_for_itself(void *notify)
+{
+	int64_t before;
+
+	heard.where = pthread_self();
+	makes(CLOCK_THREAD_CPUTIME_ID, (int)(intptr_t)notify, gettid());
+	before = ns_by(CLOCK_THREAD_CPUTIME_ID);
+	set(heard.timer, EACH_MS, 0);
+	/* Of no cpu time nothing comes. */
+	usleep(3 * EACH_MS * 1000);
+	EXPECT_EQ(heard.came.n, 0);
+	computes_until(&heard.came, 1);
+	EXPECT(ns_by(CLOCK_THREAD_CPUTIME_ID) - before >= EACH_MS * MS_NS);
+	/* Once. */
+	computes((int64_t)2 * EACH_MS * MS_NS);
+	EXPECT_EQ(heard.came.n, 1);
+	EXPECT_EQ(heard.missed, 0);
+	EXPECT_EQ(timer_delete(heard.timer), 0);
+	EXPECT_EQ(heard.wrong, 0);
+	return NULL;
+}
+
+static void beside_one_that_computes(void *(*fn)(void *), void *arg)
+{
+	pthread_t hog;
+
+	start(&hog, 1, computes_on, NULL);
+	on_thread(fn, arg);
+	tick(&over);
+	join(&hog, 1);
+}
+
+TEST(one_rings_when_its_thread_has_used_so_much)
+{
+	beside_one_that_computes(rings_for_itself, (void *)SIGEV_THREAD_ID);
+}
+
+/* Any thread may hear of it. */
+TEST(one_rings_when_its_maker_has_used_so_much)
+{
+	heard.anywhere = true;
+	beside_one_that_computes(rings_for_itself, (void *)SIGEV_SIGNAL);
+}
+
+/* Made before there was another thread. */
+TEST(one_of_the_first_thread_s_rings_by_that_one_s_time)
+{
+	enum { OTHERS = 3 };
+	pthread_t t[OTHERS];
+	int64_t before;
+
+	heard.where = pthread_self();
+	makes(CLOCK_THREAD_CPUTIME_ID, SIGEV_THREAD_ID, gettid());
+	before = ns_by(CLOCK_THREAD_CPUTIME_ID);
+	set(heard.timer, EACH_MS, 0);
+	start(t, OTHERS, computes_on, NULL);
+	/* They use its kernel thread as well as theirs, if they may. */
+	for (int i = 0; i < 20; i++)
+		usleep(1000 * EACH_MS / 4);
+	EXPECT_EQ(heard.came.n, 0);
+	computes_until(&heard.came, 1);
+	EXPECT(ns_by(CLOCK_THREAD_CPUTIME_ID) - before >= EACH_MS * MS_NS);
+	EXPECT_EQ(heard.wrong, 0);
+	tick(&over);
+	join(t, OTHERS);
+}
+
+static pid_t its_tid;
+static struct event known, made;
+
+static void *tells_its_tid(void *arg)
+{
+	its_tid = gettid();
+	tick(&known);
+	await(&made, 1);
+	return computes_on(arg);
+}
+
+/* The caller sleeps: it is the other's time, and its signal. */
+TEST(one_rings_for_another_by_that_one_s_time)
+{
+	pthread_t t;
+
+	start(&t, 1, tells_its_tid, NULL);
+	await(&known, 1);
+	heard.where = t;
+	makes(clock_of(t), SIGEV_THREAD_ID, its_tid);
+	set(heard.timer, EACH_MS, EACH_MS);
+	tick(&made);
+	await(&heard.came, 5);
+	EXPECT(ns_by(clock_of(t)) >= 5 * EACH_MS * MS_NS);
+	EXPECT_EQ(timer_delete(heard.timer), 0);
+	tick(&over);
+	join(&t, 1);
+	EXPECT_EQ(heard.wrong, 0);
+}
+
+/* By the time of one, for the other. */
+TEST(one_rings_for_who_sleeps_by_the_time_of_who_computes)
+{
+	pthread_t t[2];
+
+	start(&t[0], 1, tells_its_tid, NULL);
+	await(&known, 1);
+	start(&t[1], 1, computes_on, NULL);
+	heard.where = t[0];
+	makes(clock_of(t[1]), SIGEV_THREAD_ID, its_tid);
+	set(heard.timer, EACH_MS, 0);
+	await(&heard.came, 1);
+	EXPECT(ns_by(clock_of(t[1])) >= EACH_MS * MS_NS);
+	EXPECT_EQ(heard.wrong, 0);
+	tick(&made);
+	tick(&over);
+	join(t, 2);
+}
+
+/* ---- what is missed ---- */
+
+enum { TIMES = 12 };
+
+/* What rang and what was missed is what was used, but for the last, which may be on its way. */
+static void counted(int rings, int64_t used)
+{
+	EXPECT(rings <= used / (EACH_MS * MS_NS));
+	EXPECT(rings >= TIMES - 3);
+}
+
+static void *rings_often(void *arg)
+{
+	int64_t before;
+
+	heard.where = pthread_self();
+	makes(CLOCK_THREAD_CPUTIME_ID, SIGEV_THREAD_ID, gettid());
+	before = ns_by(CLOCK_THREAD_CPUTIME_ID);
+	set(heard.timer, EACH_MS, EACH_MS);
+	computes((int64_t)TIMES * EACH_MS * MS_NS);
+	set(heard.timer, 0, 0);
+	counted(heard.came.n + heard.missed, ns_by(CLOCK_THREAD_CPUTIME_ID) - before);
+	EXPECT_EQ(heard.told, heard.missed);
+	EXPECT_EQ(heard.wrong, 0);
+	return arg;
+}
+
+TEST(one_rings_often_and_all_are_counted)
+{
+	beside_one_that_computes(rings_often, NULL);
+}
+
+static void *rings_while_blocked(void *arg)
+{
+	int64_t before;
+	siginfo_t info;
+	sigset_t its;
+
+	mask(SIG_BLOCK, SIG);
+	heard.where = pthread_self();
+	makes(CLOCK_THREAD_CPUTIME_ID, SIGEV_THREAD_ID, gettid());
+	before = ns_by(CLOCK_THREAD_CPUTIME_ID);
+	set(heard.timer, EACH_MS, EACH_MS);
+	computes((int64_t)TIMES * EACH_MS * MS_NS);
+	EXPECT_EQ(heard.came.n, 0);
+	sigemptyset(&its);
+	sigaddset(&its, SIG);
+	EXPECT_EQ(sigwaitinfo(&its, &info), SIG);
+	EXPECT_EQ(info.si_value.sival_int, VALUE);
+	counted(1 + info.si_overrun, ns_by(CLOCK_THREAD_CPUTIME_ID) - before);
+	EXPECT_EQ(timer_getoverrun(heard.timer), info.si_overrun);
+	EXPECT_EQ(timer_delete(heard.timer), 0);
+	return arg;
+}
+
+TEST(who_blocks_it_is_told_how_many_he_missed)
+{
+	beside_one_that_computes(rings_while_blocked, NULL);
+}
+
+/* ---- set in its own handler, as watchdogs are ---- */
+
+static void sets_anew(int sig)
+{
+	int kept = errno;
+
+	(void)sig;
+	set(heard.timer, EACH_MS, 0);
+	tick(&heard.came);
+	errno = kept;
+}
+
+static void *is_set_by_its_handler(void *arg)
+{
+	int64_t before;
+
+	makes(CLOCK_THREAD_CPUTIME_ID, SIGEV_SIGNAL, 0);
+	handle_with(SIG, sets_anew, SA_RESTART);
+	before = ns_by(CLOCK_THREAD_CPUTIME_ID);
+	set(heard.timer, EACH_MS, 0);
+	/* Now and then here, too. */
+	while (heard.came.n < 4) {
+		struct itimerspec is;
+		EXPECT_EQ(timer_gettime(heard.timer, &is), 0);
+	}
+	EXPECT(ns_by(CLOCK_THREAD_CPUTIME_ID) - before >= 4 * EACH_MS * MS_NS);
+	EXPECT_EQ(timer_delete(heard.timer), 0);
+	return arg;
+}
+
+TEST(a_handler_sets_its_timer_anew)
+{
+	beside_one_that_computes(is_set_by_its_handler, NULL);
+}
+
+/* ---- what it says ---- */
+
+static void *says_what_is_left(void *notify)
+{
+	struct itimerspec is, was, past = { .it_value = { 0, 1 } };
+
+	heard.where = pthread_self();
+	makes(CLOCK_THREAD_CPUTIME_ID, (int)(intptr_t)notify, gettid());
+	EXPECT_EQ(timer_gettime(heard.timer, &is), 0);
+	EXPECT_EQ(is.it_value.tv_nsec + is.it_interval.tv_nsec, 0);
+	set(heard.timer, 900, 30);
+	computes(50 * MS_NS);
+	EXPECT_EQ(timer_gettime(heard.timer, &is), 0);
+	EXPECT_EQ(is.it_interval.tv_nsec, 30 * MS_NS);
+	EXPECT_EQ(is.it_value.tv_sec, 0);
+	EXPECT(is.it_value.tv_nsec > 0 && is.it_value.tv_nsec <= 850 * MS_NS);
+	EXPECT_EQ(timer_settime(heard.timer, TIMER_ABSTIME, &past, &was), 0);
+	EXPECT(was.it_value.tv_nsec > 0 && was.it_value.tv_nsec <= is.it_value.tv_nsec);
+	EXPECT_EQ(was.it_interval.tv_nsec, 30 * MS_NS);
+	if (notify != (void *)SIGEV_NONE)
+		computes_until(&heard.came, 1);
+	EXPECT_EQ(timer_gettime(heard.timer, &is), 0);
+	EXPECT_EQ(is.it_value.tv_nsec + is.it_interval.tv_nsec, 0);
+	EXPECT_EQ(timer_delete(heard.timer), 0);
+	FAILS(timer_gettime(heard.timer, &is), EINVAL);
+	FAILS(timer_settime(heard.timer, 0, &past, NULL), EINVAL);
+	FAILS(timer_getoverrun(heard.timer), EINVAL);
+	FAILS(timer_delete(heard.timer), EINVAL);
+	EXPECT_EQ(heard.wrong, 0);
+	return NULL;
+}
+
+TEST(it_says_what_is_left)
+{
+	beside_one_that_computes(says_what_is_left, (void *)SIGEV_THREAD_ID);
+}
+
+TEST(one_without_a_notice_says_what_is_left)
+{
+	beside_one_that_computes(says_what_is_left, (void *)SIGEV_NONE);
+	EXPECT_EQ(heard.came.n, 0);
+}
+
+static void *refuses(void *arg)
+{
+	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = 65 };
+	struct itimerspec bad = { .it_value = { 0, 1000 * MS_NS } };
+	clockid_t mine = clock_of(pthread_self());
+	timer_t timer;
+
+	FAILS(timer_create(mine, &event, &timer), EINVAL);
+	event.sigev_signo = SIG;
+	event.sigev_notify = 77;
+	FAILS(timer_create(mine, &event, &timer), EINVAL);
+	event.sigev_notify = SIGEV_THREAD_ID;
+	event._sigev_un._tid = 1;
+	FAILS(timer_create(mine, &event, &timer), EINVAL);
+	makes(mine, SIGEV_SIGNAL, 0);
+	FAILS(timer_settime(heard.timer, 0, &bad, NULL), EINVAL);
+	bad.it_value = (struct timespec){ -1, 0 };
+	FAILS(timer_settime(heard.timer, 0, &bad, NULL), EINVAL);
+	bad.it_value = (struct timespec){ 1, 0 };
+	bad.it_interval.tv_nsec = -1;
+	FAILS(timer_settime(heard.timer, 0, &bad, NULL), EINVAL);
+	FAILS(timer_settime(heard.timer, 0, (struct itimerspec *)8, NULL), EFAULT);
+	FAILS(timer_gettime(heard.timer, (struct itimerspec *)8), EFAULT);
+	EXPECT_EQ(timer_delete(heard.timer), 0);
+	return arg;
+}
+
+TEST(it_refuses_what_the_kernel_does)
+{
+	on_thread(refuses, NULL);
+}
+
+/* ---- whose thread has ended ---- */
+
+TEST(one_whose_thread_has_ended_rings_no_more)
+{
+	struct itimerspec spec = spec_of(EACH_MS, EACH_MS), is;
+	pthread_t t;
+
+	heard.anywhere = true;
+	start(&t, 1, sleeps_until_over, NULL);
+	makes(clock_of(t), SIGEV_SIGNAL, 0);
+	set(heard.timer, EACH_MS, EACH_MS);
+	tick(&over);
+	join(&t, 1);
+	EXPECT_EQ(timer_gettime(heard.timer, &is), 0);
+	EXPECT_EQ(is.it_value.tv_sec + is.it_value.tv_nsec, 0);
+	FAILS(timer_settime(heard.timer, 0, &spec, NULL), ESRCH);
+	/* Another has its place, and uses as much. */
+	over.n = 0;
+	start(&t, 1, computes_on, NULL);
+	computes((int64_t)3 * EACH_MS * MS_NS);
+	tick(&over);
+	join(&t, 1);
+	EXPECT_EQ(heard.came.n, 0);
+	EXPECT_EQ(timer_delete(heard.timer), 0);
+}
+
+/* ---- by system calls ---- */
+
+static void *rings_by_system_calls(void *arg)
+{
+	struct itimerspec spec = spec_of(EACH_MS, 0), is;
+	struct sigevent event = { .sigev_notify = SIGEV_THREAD_ID,
+				  .sigev_signo = SIG,
+				  .sigev_value.sival_int = VALUE,
+				  ._sigev_un._tid = (pid_t)syscall(SYS_gettid) };
+	int timer = -1;
+
+	heard.where = pthread_self();
+	makes(CLOCK_THREAD_CPUTIME_ID, SIGEV_NONE, 0);
+	EXPECT_EQ(syscall(SYS_timer_create, ~gettid() << 3 | 6, &event, &timer), 0);
+	EXPECT(timer >= 0);
+	EXPECT_EQ(syscall(SYS_timer_settime, timer, 0, &spec, NULL), 0);
+	EXPECT_EQ(syscall(SYS_timer_gettime, timer, &is), 0);
+	EXPECT(is.it_value.tv_nsec > 0 && is.it_value.tv_nsec <= EACH_MS * MS_NS);
+	computes_until(&heard.came, 1);
+	EXPECT_EQ(syscall(SYS_timer_getoverrun, timer), 0);
+	EXPECT_EQ(syscall(SYS_timer_delete, timer), 0);
+	FAILS(syscall(SYS_timer_delete, timer), EINVAL);
+	FAILS(syscall(SYS_timer_create, CLOCK_THREAD_CPUTIME_ID, 8, &timer), EFAULT);
+	FAILS(syscall(SYS_timer_create, CLOCK_THREAD_CPUTIME_ID, &event, 8), EFAULT);
+	/* By another clock it is for this thread, too. */
+	EXPECT_EQ(syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &timer), 0);
+	EXPECT_EQ(syscall(SYS_timer_settime, timer, 0, &spec, NULL), 0);
+	await(&heard.came, 2);
+	EXPECT_EQ(syscall(SYS_timer_delete, timer), 0);
+	EXPECT_EQ(heard.wrong, 0);
+	return arg;
+}
+
+TEST(system_calls_do_the_same)
+{
+	beside_one_that_computes(rings_by_system_calls, NULL);
+}
+
+/* ---- in the child of a fork ---- */
+
+static void *forks(void *arg)
+{
+	struct itimerspec is;
+	pid_t pid;
+
+	makes(CLOCK_THREAD_CPUTIME_ID, SIGEV_SIGNAL, 0);
+	set(heard.timer, EACH_MS, EACH_MS);
+	pid = fork();
+	if (pid == 0) {
+		if (timer_gettime(heard.timer, &is) == 0 || errno != EINVAL)
+			_exit(1);
+		heard.came.n = 0;
+		computes((int64_t)3 * EACH_MS * MS_NS);
+		if (heard.came.n != 0)
+			_exit(2);
+		makes(CLOCK_THREAD_CPUTIME_ID, SIGEV_SIGNAL, 0);
+		set(heard.timer, EACH_MS, 0);
+		computes_until(&heard.came, 1);
+		_exit(timer_delete(heard.timer) == 0 ? 0 : 3);
+	}
+	EXPECT_EQ(status_of(pid), 0);
+	EXPECT_EQ(timer_delete(heard.timer), 0);
+	return arg;
+}
+
+TEST(a_child_has_none)
+{
+	heard.anywhere = true;
+	on_thread(forks, NULL);
+}
+
+/* ---- sleeping by another thread's time ---- */
+
+TEST(one_sleeps_until_another_has_used_so_much)
+{
+	struct timespec ms = { 0, EACH_MS * MS_NS }, left;
+	int64_t before;
+	clockid_t its;
+	pthread_t t;
+
+	start(&t, 1, computes_on, NULL);
+	its = clock_of(t);
+	before = ns_by(its);
+	EXPECT_EQ(clock_nanosleep(its, 0, &ms, &left), 0);
+	EXPECT(ns_by(its) - before >= EACH_MS * MS_NS);
+	EXPECT_EQ(clock_nanosleep(its, TIMER_ABSTIME, &ms, NULL), 0);
+	ms.tv_nsec = -1;
+	EXPECT_EQ(clock_nanosleep(its, 0, &ms, NULL), EINVAL);
+	tick(&over);
+	join(&t, 1);
+}
