@@ -253,7 +253,8 @@ print([[r["order"] for r in a["runs"]] for a in d["arms"]])' <<<"$output" >"$wor
 	in_terminal 100 40 env PS1='$ ' bash --norc
 	keys "$command ab -n 20 --warmup 1 --b native $work/waits; echo status=\$?" Enter
 	until_shown "run 12 of 62, .*s left"
-	until [ "$(wc -l <"$work/pids")" -eq 12 ]; do sleep 0.05; done
+	twelve_ran() { [ "$(wc -l <"$work/pids")" -eq 12 ]; }
+	comes twelve_ran
 	keys C-c
 	until_shown "status=130"
 	shown | grep -q "Cut short: 20 rounds were asked for"

@@ -15,15 +15,26 @@ build() {
 	gcc -O1 -pthread -x c - -o "$work/$1" -D_GNU_SOURCE -I"$top/bats"
 }
 
-# gone TEXT: until no process has it in its command line. Who was killed is there until it has had the cpu once more.
-gone() {
-	for _ in $(seq 1000); do
-		pgrep -f -- "$1" >/dev/null || return 0
-		sleep 0.05
+# comes [PID] COMMAND...: until it succeeds, of what no event tells a shell. False if that process ends before, or after
+# minutes. NOT: that it fails.
+comes() {
+	local lives=$$ tries=6000
+	if [[ $1 =~ ^[0-9]+$ ]]; then
+		lives=$1
+		shift
+	fi
+	until "$@"; do
+		kill -0 "$lives" && ((tries-- > 0)) || return 1
+		sleep 0.02
 	done
-	pgrep -af -- "$1"
-	return 1
 }
+NOT() { ! "$@"; }
+
+# has FILE TEXT: a line of it.
+has() { grep -q -- "$2" "$1" 2>/dev/null; }
+
+# gone TEXT: until no process has it in its command line. Who was killed is there until it has had the cpu once more.
+gone() { comes NOT pgrep -f -- "$1" >/dev/null || { pgrep -af -- "$1"; false; }; }
 
 # ended PID: until that process, whosever child it is, has ended.
 ended() {

@@ -100,10 +100,8 @@ while True: time.sleep(0.01)' "$work/fifo" "$work/go"
 	grep -m 1 "gives way to" "$work/err" | grep -qx ".* gives way to 6"
 	run "$command" ctl "$pid" max-threads=0 procs=3
 	[ "$status" -eq 0 ]
-	until [ "$(threads_of "$pid")" -ge 20 ]; do
-		kill -0 "$pid"
-		sleep 0.01
-	done
+	has_twenty() { [ "$(threads_of "$pid")" -ge 20 ]; }
+	comes "$pid" has_twenty
 	"$command" stats "$pid" --json | grep -q '"procs": 3,'
 }
 

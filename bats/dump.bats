@@ -225,7 +225,6 @@ teardown() {
 	until_states '"syscall, no P": 3, "running, no P": 1'
 	for i in $(seq 30); do
 		"$command" dump "$pid" >>"$work/dump"
-		sleep 0.02
 	done
 	[ "$(grep -c ' polls+0x' "$work/dump")" -eq 30 ]
 	grep -q ' awaits+0x' "$work/dump"
@@ -297,7 +296,6 @@ same_chains() {
 		gdb -p "$pid" -batch -x "$top/bats/chains.py" >"$work/gdb" 2>/dev/null
 		python3 "$top/bats/chains.py" "$2" "$work/gdb" ${3+"$3"} && break
 		kill -0 "$pid"
-		sleep 0.2
 	done
 }
 
@@ -322,10 +320,9 @@ same_chains() {
 		>"$work/out" 2>&1 3>&- &
 	pid=$!
 	disown
-	until [ -S "$work/socket" ] && "$command" dump "$pid" 2>/dev/null | grep -q 'bioProcessBackgroundJobs+'; do
-		kill -0 "$pid"
-		sleep 0.05
-	done
+	works() { "$command" dump "$pid" 2>/dev/null | grep -q 'bioProcessBackgroundJobs+'; }
+	comes "$pid" test -S "$work/socket"
+	comes "$pid" works
 	redis-benchmark -s "$work/socket" -n 100000 -c 20 -t set,get -q >/dev/null 2>&1 3>&- &
 	load=$!
 	for i in $(seq 20); do
@@ -349,10 +346,7 @@ database() {
 		--innodb-log-file-size=8M --max-connections=300 --connect-timeout=500 >"$work/out" 2>&1 3>&- &
 	pid=$!
 	disown
-	until listens "$work/s"; do
-		kill -0 "$pid"
-		sleep 0.05
-	done
+	comes "$pid" listens "$work/s"
 }
 
 @test "a mariadbd with 200 connections: each has a thread there, with a stack down to its start" {
@@ -401,10 +395,7 @@ for c in clients:
 print("connected", flush=True)
 sys.stdin.read()' "$work/s" >"$work/clients" < <(tail -f /dev/null --pid="$pid" 3>&-) 3>&- &
 	clients=$!
-	until grep -q connected "$work/clients"; do
-		kill -0 "$clients"
-		sleep 0.05
-	done
+	comes "$clients" has "$work/clients" connected
 	run same_chains mariadbd "$work/dump" handle_one_connection
 	[ "$status" -eq 0 ]
 	read -r threads depth <<<"${lines[-1]}"

@@ -417,8 +417,10 @@ round_program() {
 		kill -0 "$pid"
 	done
 	# It goes on: untraced threads read and write.
-	before=$(awk '/^syscr/ { print $2 }' "/proc/$pid/io")
-	until [ "$(awk '/^syscr/ { print $2 }' "/proc/$pid/io")" -gt "$((before + 1000))" ]; do sleep 0.05; done
+	reads() { awk '/^syscr/ { print $2 }' "/proc/$pid/io"; }
+	goes_on() { [ "$(reads)" -gt "$((before + 1000))" ]; }
+	before=$(reads)
+	comes "$pid" goes_on
 }
 
 @test "a tracer of the first thread alone, which makes each of its calls slow, does not keep it where it is" {

@@ -11,39 +11,36 @@ watched() {
 	pid=$!
 	disown
 	until_said ready "$work/out"
-	until grep -q memfd:heddle "/proc/$pid/maps"; do
-		kill -0 "$pid"
-		sleep 0.05
-	done
+	comes "$pid" has "/proc/$pid/maps" memfd:heddle
 }
 
 # until_states TEXT: until its threads are in these states, in any order, as in `"waiting": 3, "runnable": 1`. One after
 # the other is looked at: so if all are to wait, nobody may have gone to or from a cpu between two looks.
 # until_asleep: natively, until none runs.
 until_states() {
-	local wanted look switches before=''
+	local wanted before=
 	wanted=$(sort_states <<<"$1")
-	while true; do
-		look=$("$command" stats "$pid" --json) || true
-		switches=
-		if [ "$(sed -n 's/.*"states": {\([^}]*\)}.*/\1/p' <<<"$look" | sort_states)" = "$wanted" ]; then
-			switches=$(sed -n 's/.*"switches": \([0-9]*\).*/\1/p' <<<"$look")
-			if [[ $wanted == *runn* || $switches = "$before" ]]; then break; fi
-		fi
-		before=$switches
-		kill -0 "$pid"
-		sleep 0.05
-	done
+	comes "$pid" in_states
+}
+in_states() {
+	local look switches=
+	look=$("$command" stats "$pid" --json) || true
+	if [ "$(sed -n 's/.*"states": {\([^}]*\)}.*/\1/p' <<<"$look" | sort_states)" = "$wanted" ]; then
+		switches=$(sed -n 's/.*"switches": \([0-9]*\).*/\1/p' <<<"$look")
+		if [[ $wanted == *runn* || $switches = "$before" ]]; then return 0; fi
+	fi
+	before=$switches
+	return 1
 }
 sort_states() { sed 's/, "/\n"/g' | sort; }
 until_asleep() {
-	local quiet
-	# Three looks in a row: one is not taken at one moment.
-	for ((quiet = 0; quiet < 3; quiet++)); do
-		sleep 0.05
-		kill -0 "$pid"
-		if grep -q '^State:.[RD]' "/proc/$pid/task/"*/status; then quiet=-1; fi
-	done
+	local quiet=0
+	comes "$pid" asleep
+}
+# Three looks in a row: one is not taken at one moment.
+asleep() {
+	grep -q '^State:.[RD]' "/proc/$pid/task/"*/status && quiet=0 || quiet=$((quiet + 1))
+	((quiet == 3))
 }
 
 end_watched() {

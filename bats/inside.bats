@@ -80,7 +80,7 @@ teardown() {
 	LD_PRELOAD=$heddle sleep 100 3>&- &
 	pid=$!
 	disown
-	until grep -q libheddle "/proc/$pid/maps"; do sleep 0.05; done
+	comes "$pid" has "/proc/$pid/maps" libheddle
 	run "$command" stats "$pid"
 	[ "$status" -eq 1 ]
 	[[ $output == *"made no thread"* ]]

@@ -178,7 +178,7 @@ setup_order() {
 		rm -f "$work/log"
 		HEDDLE_DEADLOCK=report "$command" run --record "$work/log" "$planted/abba" >"$work/out" 2>"$work/err" 3>&- &
 		pid=$!
-		until ! kill -0 $pid 2>/dev/null || grep -q '^Deadlock: ' "$work/err"; do sleep 0.05; done
+		comes "$pid" has "$work/err" '^Deadlock: ' 2>/dev/null || true
 		if kill -KILL $pid 2>/dev/null; then break; fi
 	done
 	wait $pid || true

@@ -163,13 +163,8 @@ free_port() {
 }
 
 # await PORT|PATH: until something listens there.
-await() {
-	local tries=1200
-	until if [[ $1 == /* ]]; then listens "$1"; else (: <>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; fi; do
-		((tries-- > 0))
-		sleep 0.05
-	done
-}
+await() { comes listening "$1"; }
+listening() { if [[ $1 == /* ]]; then listens "$1"; else (: <>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; fi; }
 
 # begin COMMAND...: in a session of its own, which teardown ends. Sets pid.
 begin() {
@@ -231,7 +226,7 @@ watching() {
 	# shellcheck disable=SC2046  # words
 	watch $(family "$1") 3>&- &
 	watcher=$!
-	until [ -s "$run/threads" ] || ! kill -0 "$watcher" 2>/dev/null; do sleep 0.01; done
+	comes "$watcher" test -s "$run/threads" 2>/dev/null || true
 }
 
 # cpu_ms PID: what it and its children have used.

@@ -10,14 +10,8 @@ in_terminal() {
 keys() { tmux -L "$screen" send-keys "$@"; }
 shown() { tmux -L "$screen" capture-pane -p; }
 
-until_shown() {
-	for _ in $(seq 1000); do
-		if shown | grep -q -- "$1"; then return 0; fi
-		sleep 0.05
-	done
-	shown
-	return 1
-}
+until_shown() { comes shows "$1" || { shown; false; }; }
+shows() { shown | grep -q -- "$1"; }
 
 end_terminal() {
 	[ -z "${screen:-}" ] || tmux -L "$screen" kill-server 2>/dev/null || true

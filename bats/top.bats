@@ -41,10 +41,8 @@ teardown() {
 	until_shown "now by state"
 	tmux -L "$screen" resize-window -x 50 -y 12
 	# The last of 12 lines, none longer than 50.
-	for _ in $(seq 1000); do
-		! shown | awk 'length($0) > 50 { wide = 1 } { last = $0 } END { exit wide || NR > 12 || last !~ /now by state/ }' || break
-		sleep 0.05
-	done
+	fits() { shown | awk 'length($0) > 50 { wide = 1 } { last = $0 } END { exit wide || NR > 12 || last !~ /now by state/ }'; }
+	comes fits
 	[ "$(shown | awk '{ if (length($0) > m) m = length($0) } END { print m }')" -le 50 ]
 	shown | tail -n 1 | grep -q "now by state"
 	keys q
@@ -147,14 +145,12 @@ burn()'
 	fi
 	kill -STOP "$pid"
 	# It is when the last of its kernel threads is.
-	while grep -L '^State:.T' "/proc/$pid/task/"*/status | grep -q .; do sleep 0.05; done
+	stopped() { ! grep -L '^State:.T' "/proc/$pid/task/"*/status | grep -q .; }
+	comes "$pid" stopped
 	run "$command" ctl "$pid" procs=4
 	kill -CONT "$pid"
 	[ "$status" -eq 1 ]
 	[[ $output == *"is it stopped?"* ]]
-	for _ in $(seq 1000); do
-		if "$command" stats "$pid" --json | grep -q '"procs": 4,'; then return 0; fi
-		sleep 0.05
-	done
-	return 1
+	on_four() { "$command" stats "$pid" --json | grep -q '"procs": 4,'; }
+	comes "$pid" on_four
 }

@@ -20,12 +20,10 @@ read_trace() {
 # goes_on PID N: once N threads of it have ended; it waits for a signal. Who was joined is there a little longer, and what
 # goes on at the end of a process is in the totals or not.
 goes_on() {
-	until "$command" stats "$1" --json 2>/dev/null | grep -q "\"finished\": $2,"; do
-		kill -0 "$1"
-		sleep 0.02
-	done
+	comes "$1" have_ended "$@"
 	kill -USR1 "$1"
 }
+have_ended() { "$command" stats "$1" --json 2>/dev/null | grep -q "\"finished\": $2,"; }
 
 # Threads that take a lock, sleep and end. With an argument it is to be told when to end, by goes_on.
 python_threads() {
@@ -167,11 +165,9 @@ traced_pairs() {
 @test "one that waits until it is killed: its waits stand in the file while it lives" {
 	fifty_traced() { HEDDLE_TRACE=$work/t fifty; }
 	fifty_traced
-	for ((;;)); do
-		# Its last second or two are not in the file yet.
-		read_trace "$work/t" && [ "${found[open]}" -ge 50 ] && break
-		sleep 0.1
-	done
+	# Its last second or two are not in the file yet.
+	all_wait() { read_trace "$work/t" && [ "${found[open]}" -ge 50 ]; }
+	comes "$pid" all_wait
 	kill -KILL "$pid"
 	ended "$pid"
 	read_trace "$work/t"
@@ -416,7 +412,7 @@ oddity_in_one() {
 	for odd in daemon exec; do
 		oddity "$odd"
 		# The next is there when its trace is.
-		until compgen -G "$work/$odd.json.*" >/dev/null; do sleep 0.05; done
+		comes compgen -G "$work/$odd.json.*" >/dev/null
 		pid=$(echo "$work/$odd".json.*)
 		pid=${pid##*.}
 		goes_on "$pid" 8
@@ -463,7 +459,7 @@ oddity_in_one() {
 	HEDDLE_TRACE=$work/t LD_PRELOAD=$heddle GOMAXPROCS=2 python3 "$work/family.py" >"$work/said" 3>&- &
 	pid=$!
 	goes_on "$pid" 1
-	until compgen -G "$work/t.*" >/dev/null; do sleep 0.05; done
+	comes compgen -G "$work/t.*" >/dev/null
 	child=$(echo "$work"/t.*)
 	child=${child##*.}
 	goes_on "$child" 1
