@@ -24,8 +24,9 @@ static long accept_call(const struct io *io)
 /* The look comes last: what comes after it wakes somebody itself. */
 static void pass(int fd)
 {
-	struct io io = { .fd = fd, .dir = POLL_READ };
+	struct io io;
 
+	io_init(&io, fd, POLL_READ, NULL, 0, 0);
 	if (netpoll_busy(fd) && io_ready(&io) != 0)
 		netpoll_pass(fd, POLL_READ);
 }
@@ -70,19 +71,18 @@ static long accept_one(struct thread *t, struct io *io)
 
 EXPORT int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 {
-	struct io io = { .fd = fd,
-			 .dir = POLL_READ,
-			 .addr = addr,
-			 .addrlen = len,
-			 .flags = flags,
-			 .accepts = true };
 	uint32_t since = ld_sc(&fd_epoch);
 	struct thread *t = io_self();
+	struct io io;
 	long r;
 
 	if (!t)
 		return real_table.accept4(fd, addr, len, flags);
 	cancel_point();
+	io_init(&io, fd, POLL_READ, NULL, 0, flags);
+	io.addr = addr;
+	io.addrlen = len;
+	io.accepts = true;
 	if (flags & ~(SOCK_CLOEXEC | SOCK_NONBLOCK))
 		r = -EINVAL;
 	else

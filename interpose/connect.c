@@ -194,16 +194,16 @@ static void disconnects(const struct thread *t, int fd, const struct sockaddr *a
 
 EXPORT int connect(int fd, const struct sockaddr *addr, socklen_t len)
 {
-	struct io io = { .fd = fd,
-			 .dir = POLL_WRITE,
-			 .addr = (void *)(uintptr_t)addr,
-			 .addrlen = (void *)(uintptr_t)len };
 	struct thread *t = io_self();
+	struct io io;
 	long r;
 
 	if (!t)
 		return real_table.connect(fd, addr, len);
 	cancel_point();
+	io_init(&io, fd, POLL_WRITE, NULL, 0, 0);
+	io.addr = (void *)(uintptr_t)addr;
+	io.addrlen = (void *)(uintptr_t)len;
 	disconnects(t, fd, addr, len);
 	r = is_tcp(fd) ? connect_tcp(t, &io) : io_announced(&io, connect_call);
 	io_end(&io);

@@ -20,10 +20,11 @@ struct io {
 	enum polldir dir;
 	enum road road; /* of the last attempt */
 	uint32_t ticket;
-	bool asked; /* whether it may block; then deadline is known */
-	bool timed;
 	int local; /* the type of a socket of AF_UNIX that is sent to, else 0; once asked or begun
 		    */
+	bool standin; /* fd stands for one that was closed meanwhile */
+	bool asked; /* whether it may block; then deadline is known */
+	bool timed;
 	bool vector; /* buf is one, of n elements */
 	bool accepts; /* which is refused at once unless fd listens */
 	bool slept; /* and was woken by the poller, for nothing if it sleeps again */
@@ -31,10 +32,9 @@ struct io {
 	bool follows; /* on others of its call, which counts them: the same; the two below are given
 		       */
 	bool yields; /* to a cancellation, by its end, as to a handler */
-	uint32_t handled, stopped; /* the thread's, when it first slept, or was last restarted */
-	bool standin; /* fd stands for one that was closed meanwhile */
-	struct deadline deadline;
-	uint64_t span; /* which ends so long after it began */
+	uint32_t handled, stopped; /* the thread's, when it began, or was last restarted */
+	struct deadline deadline; /* timed, or local */
+	uint64_t span; /* timed: which ends so long after it began */
 	/* The call's: */
 	void *buf;
 	size_t n;
@@ -42,6 +42,26 @@ struct io {
 	void *addr;
 	void *addrlen;
 };
+
+/* io_init: a call that is about to begin. A store for each word: a compiler that is to make it all
+ * zeros does so by an instruction which takes as long as a short read. The rest is written before
+ * it is read: when it begins, or blocks. */
+static inline void io_init(struct io *io, int fd, enum polldir dir, const void *buf, size_t n,
+			   int flags)
+{
+	io->fd = fd;
+	io->dir = dir;
+	io->road = ROAD_UNKNOWN;
+	io->ticket = 0;
+	io->asked = io->timed = io->vector = io->accepts = false;
+	io->slept = io->begun = io->follows = io->yields = false;
+	io->standin = false;
+	io->local = 0;
+	io->buf = (void *)(uintptr_t)buf;
+	io->n = n;
+	io->flags = flags;
+	io->addr = io->addrlen = NULL;
+}
 
 /* One attempt: the result or -errno. */
 typedef long attempt(const struct io *io);

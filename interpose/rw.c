@@ -167,13 +167,14 @@ static long writev_all(struct io *io)
 
 EXPORT ssize_t read(int fd, void *buf, size_t n)
 {
-	struct io io = { .fd = fd, .dir = POLL_READ, .buf = buf, .n = n };
 	struct thread *t = io_self();
+	struct io io;
 	long r;
 
 	if (!t)
 		return real_table.read(fd, buf, n);
 	cancel_look(t);
+	io_init(&io, fd, POLL_READ, buf, n, 0);
 	r = io_do(&io, read_socket, read_nowait, read_call);
 	io_end(&io);
 	return io_answer(r);
@@ -181,27 +182,25 @@ EXPORT ssize_t read(int fd, void *buf, size_t n)
 
 EXPORT ssize_t write(int fd, const void *buf, size_t n)
 {
-	struct io io = { .fd = fd, .dir = POLL_WRITE, .buf = (void *)(uintptr_t)buf, .n = n };
 	struct thread *t = io_self();
+	struct io io;
 
 	if (!t)
 		return real_table.write(fd, buf, n);
 	cancel_look(t);
+	io_init(&io, fd, POLL_WRITE, buf, n, 0);
 	io_begins(&io, t);
 	return io_answer(write_all(&io));
 }
 
 static ssize_t read_vector(int fd, const struct iovec *v, int n, int flags)
 {
-	struct io io = { .fd = fd,
-			 .dir = POLL_READ,
-			 .buf = (void *)(uintptr_t)v,
-			 .n = (size_t)n,
-			 .vector = true,
-			 .flags = flags };
+	struct io io;
 	long r;
 
 	cancel_point();
+	io_init(&io, fd, POLL_READ, v, (size_t)n, flags);
+	io.vector = true;
 	r = flags & RWF_NOWAIT ? readv_call(&io)
 			       : io_do(&io, readv_nowait, readv_nowait, readv_call);
 	io_end(&io);
@@ -210,14 +209,11 @@ static ssize_t read_vector(int fd, const struct iovec *v, int n, int flags)
 
 static ssize_t write_vector(int fd, const struct iovec *v, int n, int flags)
 {
-	struct io io = { .fd = fd,
-			 .dir = POLL_WRITE,
-			 .buf = (void *)(uintptr_t)v,
-			 .n = (size_t)n,
-			 .vector = true,
-			 .flags = flags };
+	struct io io;
 
 	cancel_point();
+	io_init(&io, fd, POLL_WRITE, v, (size_t)n, flags);
+	io.vector = true;
 	io_begins(&io, thread_self());
 	return io_answer(flags & RWF_NOWAIT ? writev_call(&io) : writev_all(&io));
 }

@@ -111,16 +111,13 @@ static long receive(struct io *io, attempt *try, attempt *call)
 EXPORT ssize_t recvfrom(int fd, void *buf, size_t n, int flags, struct sockaddr *addr,
 			socklen_t *len)
 {
-	struct io io = { .fd = fd,
-			 .dir = POLL_READ,
-			 .buf = buf,
-			 .n = n,
-			 .flags = flags,
-			 .addr = addr,
-			 .addrlen = len };
+	struct io io;
 
 	if (!io_self())
 		return real_table.recvfrom(fd, buf, n, flags, addr, len);
+	io_init(&io, fd, POLL_READ, buf, n, flags);
+	io.addr = addr;
+	io.addrlen = len;
 	return receive(&io, recvfrom_attempt, recvfrom_call);
 }
 
@@ -131,10 +128,11 @@ EXPORT ssize_t recv(int fd, void *buf, size_t n, int flags)
 
 EXPORT ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
 {
-	struct io io = { .fd = fd, .dir = POLL_READ, .buf = msg, .flags = flags };
+	struct io io;
 
 	if (!io_self())
 		return real_table.recvmsg(fd, msg, flags);
+	io_init(&io, fd, POLL_READ, msg, 0, flags);
 	return receive(&io, recvmsg_attempt, recvmsg_call);
 }
 
@@ -159,15 +157,16 @@ static void shorten(struct timespec *t, uint64_t by)
 /* Its time is looked at after each message, and counts from the call on. */
 EXPORT int recvmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags, struct timespec *timeout)
 {
-	struct io io = { .fd = fd, .dir = POLL_READ };
 	struct thread *t = io_self();
 	struct timespec left;
 	uint64_t since = 0;
+	struct io io;
 	long r = 0;
 
 	if (!t)
 		return real_table.recvmmsg(fd, msgs, n, flags, timeout);
 	cancel_point();
+	io_init(&io, fd, POLL_READ, NULL, 0, 0);
 	if (timeout) {
 		since = nanotime();
 		r = user_fetch(&left, timeout, sizeof(left));
@@ -235,19 +234,16 @@ static __attribute__((noinline)) long send_rest(struct io *io, long r)
 EXPORT ssize_t sendto(int fd, const void *buf, size_t n, int flags, const struct sockaddr *addr,
 		      socklen_t len)
 {
-	struct io io = { .fd = fd,
-			 .dir = POLL_WRITE,
-			 .buf = (void *)(uintptr_t)buf,
-			 .n = n,
-			 .flags = flags,
-			 .addr = (void *)(uintptr_t)addr,
-			 .addrlen = (void *)(uintptr_t)len };
 	struct thread *t = io_self();
+	struct io io;
 	long r;
 
 	if (!t)
 		return real_table.sendto(fd, buf, n, flags, addr, len);
 	cancel_look(t);
+	io_init(&io, fd, POLL_WRITE, buf, n, flags);
+	io.addr = (void *)(uintptr_t)addr;
+	io.addrlen = (void *)(uintptr_t)len;
 	io_begins(&io, t);
 	if (flags & NOT_FOR_US)
 		r = io_announced(&io, sendto_call);
@@ -304,15 +300,14 @@ static __attribute__((noinline)) long sendmsg_rest(struct io *io, long sent)
 
 EXPORT ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 {
-	struct io io = {
-		.fd = fd, .dir = POLL_WRITE, .buf = (void *)(uintptr_t)msg, .flags = flags
-	};
 	struct thread *t = io_self();
+	struct io io;
 	long r;
 
 	if (!t)
 		return real_table.sendmsg(fd, msg, flags);
 	cancel_look(t);
+	io_init(&io, fd, POLL_WRITE, msg, 0, flags);
 	io_begins(&io, t);
 	if (flags & NOT_FOR_US)
 		r = io_announced(&io, sendmsg_call);
@@ -365,18 +360,17 @@ static bool sendmmsg_rest(struct io *io)
  * but the first is not told: there is a count. */
 static long sendmmsg_all(struct thread *t, int fd, struct mmsghdr *msgs, unsigned n, int flags)
 {
-	struct io first = { .stopped = ld_rlx(&t->stopped), .handled = ld_rlx(&t->handled) };
+	uint32_t stopped = ld_rlx(&t->stopped), handled = ld_rlx(&t->handled);
 	bool together = n > 1 && is_datagram(fd), whole = true;
 	long r = 0, done = 0;
 
 	fd_hold(t, fd);
 	while (whole && done < n) {
-		struct io io = first;
-		io.fd = fd_held(t, fd);
-		io.dir = POLL_WRITE;
-		io.buf = msgs + done;
-		io.n = together ? n - (size_t)done : 1;
-		io.flags = flags;
+		struct io io;
+		io_init(&io, fd_held(t, fd), POLL_WRITE, msgs + done,
+			together ? n - (size_t)done : 1, flags);
+		io.stopped = stopped;
+		io.handled = handled;
 		io.follows = done > 0;
 		r = io_do(&io, sendmmsg_attempt, sendmmsg_attempt, sendmmsg_call);
 		if (r > 0 && !together)
@@ -392,8 +386,8 @@ static long sendmmsg_all(struct thread *t, int fd, struct mmsghdr *msgs, unsigne
 
 EXPORT int sendmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags)
 {
-	struct io io = { .fd = fd, .dir = POLL_WRITE, .buf = msgs, .n = n, .flags = flags };
 	struct thread *t = io_self();
+	struct io io;
 	long r;
 
 	if (!t)
@@ -402,6 +396,7 @@ EXPORT int sendmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags)
 	/* The kernel looks at no more. */
 	if (n > IOV_MAX)
 		n = IOV_MAX;
+	io_init(&io, fd, POLL_WRITE, msgs, n, flags);
 	if ((flags & NOT_FOR_US) || n == 0)
 		r = io_announced(&io, sendmmsg_call);
 	else

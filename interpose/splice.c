@@ -252,17 +252,14 @@ static long vmsplice_waiting(struct io *io)
 
 EXPORT ssize_t vmsplice(int fd, const struct iovec *v, size_t n, unsigned flags)
 {
-	struct io io = { .fd = fd,
-			 .dir = POLL_WRITE,
-			 .buf = (void *)(uintptr_t)v,
-			 .n = n,
-			 .flags = (int)flags };
 	struct thread *t = io_self();
+	struct io io;
 	long r;
 
 	if (!t)
 		return real_table.vmsplice(fd, v, n, flags);
 	cancel_look(t);
+	io_init(&io, fd, POLL_WRITE, v, n, (int)flags);
 	if (flags & SPLICE_F_NONBLOCK)
 		r = io_announced(&io, vmsplice_as_asked);
 	else
