@@ -35,6 +35,21 @@ C
 	[ "${lines[1]}" = 5 ]
 }
 
+@test "wine and qemu's user emulation are left alone" {
+	# Each is known by what it shows of itself.
+	for mark in "safe_syscall_base qemu's user emulation is present" "wine_main_preload_info wine's loader is present"; do
+		echo "char ${mark%% *}[16];" >"$work/mark.c"
+		gcc -rdynamic -pthread "$work/p.c" "$work/mark.c" -o "$work/marked"
+		run env LD_PRELOAD="$heddle" "$work/marked"
+		[ "$status" -eq 0 ]
+		[ "${lines[0]}" = "heddle: runs natively: ${mark#* }" ]
+		[ "${lines[1]}" = 5 ]
+		run "$top/build/heddle" run "$work/marked"
+		[ "$status" -eq 0 ]
+		[[ ${lines[0]} == *": it is "*": it runs natively" ]]
+	done
+}
+
 @test "Go's runtime is left alone" {
 	# As its linker notes a build.
 	cat >"$work/note.s" <<'S'

@@ -76,10 +76,10 @@ struct core_config {
 	 * sysmon: is it to be called out? It may look, not call. */
 	bool (*pursues)(const struct g *gp, uintptr_t pc);
 
-	/* clocked: what goes by the cpu time of Gs: by sysmon, while any P is busy. Returns when it
-	 * is to be asked again, by nanotime; 0: it need not. It may look, and core_sigdefer, not
-	 * call. NULL: nothing does. */
-	uint64_t (*clocked)(uint64_t now);
+	/* clocked: what goes by the cpu time of Gs: by sysmon; idle: every P is, so that only who
+	 * is in a call may use some. Returns when it is to be asked again, by nanotime; 0: it need
+	 * not. It may look, and core_sigdefer, not call. NULL: nothing does. */
+	uint64_t (*clocked)(uint64_t now, bool idle);
 
 	/* sigleft: a call of gp's had the kernel send it sig, which it blocks, and gp is about to
 	 * leave its kernel thread. It is the embedder's now. It may look, and core_sigmark, not

@@ -233,8 +233,8 @@ void ready_list(struct m *mp, struct g *self, struct glist *list, int flags)
 	if (mp) {
 		count_by(mp->p, futexwakes, (uint64_t)list->n);
 	} else if (flags & FUTEX_EARLY) {
-		ready_early(list);
-		sysmon_serves(false);
+		if (ready_early(list))
+			sysmon_serves(false);
 		return;
 	}
 	if (list->n != 1 || !mp) {

@@ -350,9 +350,9 @@ bool pursues(const struct g *gp, uintptr_t pc)
 	return config->pursues && config->pursues(gp, pc);
 }
 
-uint64_t mthread_clocked(uint64_t now)
+uint64_t mthread_clocked(uint64_t now, bool idle)
 {
-	return config->clocked ? config->clocked(now) : 0;
+	return config->clocked ? config->clocked(now, idle) : 0;
 }
 
 void divert(void)

@@ -54,7 +54,7 @@ void mthread_letin(uint64_t set);
 bool mthread_lingers(uint64_t set);
 
 /* mthread_clocked: core_config's. */
-uint64_t mthread_clocked(uint64_t now);
+uint64_t mthread_clocked(uint64_t now, bool idle);
 
 /* madopt: makes the calling kernel thread mp, and what it runs gp. */
 void madopt(struct m *mp, struct g *gp);

@@ -402,9 +402,9 @@ static inline bool on_sysmon(void)
 
 void sysmon(void) __attribute__((noreturn));
 
-/* ready_early: Gs that timer or poller made ready while all Ps were busy: to the head of the
- * global queue, and as many of the oldest slices end, by sysmon. Context: g0 without a P. */
-void ready_early(struct glist *list);
+/* ready_early: Gs that timer or poller made ready: to the head of the global queue, and as many of
+ * the oldest slices end, by sysmon; false: a P is idle. Context: g0 without a P. */
+bool ready_early(struct glist *list);
 
 /* sysmon_polls: the caller goes on with something else than the poller, and perhaps nobody blocks
  * there while somebody waits: if sysmon was to sleep for long it looks soon. */

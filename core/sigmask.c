@@ -37,8 +37,16 @@ void ghold(void)
 {
 	struct g *gp = getg();
 
-	if (gp)
+	if (gp) {
+		uint32_t status = ld_rlx(&gp->status) & ~(uint32_t)GCLAIM;
+		/* The program's code is called back within a call that was announced, where
+		 * handlers run: that is over. */
+		if (unlikely(status == GSYSCALL || status == GSYSCALLNOP)) {
+			pin(gp);
+			unpin(gp);
+		}
 		st_rlx(&gp->held, true);
+	}
 	compiler_barrier();
 }
 

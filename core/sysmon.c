@@ -72,16 +72,16 @@ static bool check_pursued(int *called)
 	return any;
 }
 
-void ready_early(struct glist *list)
+bool ready_early(struct glist *list)
 {
 	int32_t wanted = list->n;
 	struct g *gp = list->head;
 
 	if (wanted == 0)
-		return;
+		return false;
 	if (ld_sc(&sched.npidle) > 0 || choose_policed()) {
 		injectglist(NULL, list);
-		return;
+		return false;
 	}
 	struct gqueue q = { NULL, NULL };
 	while (gp) {
@@ -97,6 +97,7 @@ void ready_early(struct glist *list)
 	globrunqputearly_locked(&q, wanted);
 	unlock(&sched.lock);
 	wakep_global(NULL);
+	return true;
 }
 
 /* Does one wait, or may one soon? */
@@ -311,10 +312,12 @@ static bool sleep_until_due(uint64_t delay, uint64_t idlesince, bool offp, uint3
 			/* Nobody tells sysmon when one that blocks without a P comes back; more
 			 * of them than Ps must not run for long. */
 			if (offp)
-				next = earlier(next, earlier(now + OFFP_NS, mthread_clocked(now)));
+				next = earlier(next, now + OFFP_NS);
 			/* Nor of a kernel thread that is none of ours and has ended. */
 			if (every != 0)
 				next = earlier(next, now + every);
+			/* What was used since it was asked, in a call or after. */
+			next = earlier(next, mthread_clocked(now, true));
 			sigopen_deep();
 			if (next == 0)
 				notesleep(&sched.sysmonnote);
@@ -338,7 +341,7 @@ static bool sleep_until_due(uint64_t delay, uint64_t idlesince, bool offp, uint3
 		st_sc(&sched.sysmonwake, until);
 	}
 	next = ld_sc(&sched.orphans) ? timers_next() : timers_nextbusy();
-	next = earlier(next != 0 ? next + TIMER_SLACK_NS : 0, mthread_clocked(now));
+	next = earlier(next != 0 ? next + TIMER_SLACK_NS : 0, mthread_clocked(now, false));
 	if (next != 0 && next < until) {
 		until = next;
 		if (until < now + DELAY_MIN_NS)

@@ -32,22 +32,24 @@ static inline bool of_thread(clockid_t clock)
 	       (clock < 0 && (clock & PER_THREAD) && (clock & KINDS) != KINDS);
 }
 
+pid_t cpu_tid(clockid_t clock)
+{
+	return clock == CLOCK_THREAD_CPUTIME_ID ? 0 : ~(clock >> 3);
+}
+
 struct thread *cpu_owner(clockid_t clock)
 {
 	struct thread *self = of_thread(clock) ? thread_self() : NULL;
-	pid_t tid = ~(clock >> 3);
+	pid_t tid = cpu_tid(clock);
 
-	if (!self || clock == CLOCK_THREAD_CPUTIME_ID || tid == 0)
-		return self;
-	return thread_numbered(tid);
+	return self && tid != 0 ? thread_numbered(tid) : self;
 }
 
 bool cpu_ofthread(clockid_t clock)
 {
-	pid_t tid = ~(clock >> 3);
+	pid_t tid = cpu_tid(clock);
 
-	return of_thread(clock) &&
-	       (clock == CLOCK_THREAD_CPUTIME_ID || tid == 0 || tid == os_gettid());
+	return of_thread(clock) && (tid == 0 || tid == os_gettid());
 }
 
 static uint64_t ns_of(struct timeval t)

@@ -12,7 +12,7 @@
 struct thread;
 
 /* timer_call: the system call nr about a timer, as syscall() does it; false: the kernel is to be
- * asked. In timer.c. */
+ * asked. By any thread. In timer.c. */
 bool timer_call(long nr, const long *a, long *r);
 
 /* cputimer_create: by that clock of of's; *event: what it brings, NULL: as the kernel has it.
@@ -25,10 +25,26 @@ bool cputimer_settime(int number, int flags, const struct itimerspec *to, struct
 bool cputimer_gettime(int number, struct itimerspec *is, long *r);
 void cputimer_deletes(int number);
 
+/* cputimer_taken: the program is about to hear of that signal of a timer's: what was missed since
+ * it was sent is added. cputimer_own: of one that goes by t's time: natively no wait of t's is
+ * ended by that, for it comes while t uses some. Context: handlers, too. */
+void cputimer_taken(siginfo_t *info);
+bool cputimer_own(const struct thread *t, const siginfo_t *info);
+
 /* cputimers_look: core_config.clocked. cputimers_ring: by signals_thread: those that it found due.
  * cputimers_forked: in a child, which has none. */
-uint64_t cputimers_look(uint64_t now);
+uint64_t cputimers_look(uint64_t now, bool idle);
 void cputimers_ring(void);
 void cputimers_forked(void);
+
+/* cputimers_stop .. cputimers_go: about a call that makes the process another program: none rings.
+ * Context  announced. */
+void cputimers_stop(void);
+void cputimers_go(void);
+
+/* cputimers_hold .. cputimers_leave: about giving the record of a thread to another: none rings
+ * meanwhile. False: there are none, and nothing is to be let go. */
+bool cputimers_hold(uint64_t *mask);
+void cputimers_leave(uint64_t mask);
 
 #endif

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <unistd.h>
 
+#include "cputimer.h"
 #include "preempt.h"
 #include "signals.h"
 #include "thread.h"
@@ -26,6 +27,7 @@ struct thread *exec_begins(void)
 
 void exec_holds(struct thread *t)
 {
+	cputimers_stop();
 	preempt_hold();
 	signals_feed(t);
 	st_rlx(&t->becoming, true);
@@ -36,6 +38,7 @@ void exec_lets_go(struct thread *t)
 	st_rlx(&t->becoming, false);
 	signals_unfeed(t);
 	preempt_release();
+	cputimers_go();
 }
 
 void exec_failed(struct thread *t)

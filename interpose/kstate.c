@@ -16,6 +16,7 @@
 #include "io.h"
 #include "os.h"
 #include "preempt.h"
+#include "segments.h"
 #include "syscall.h"
 #include "thread.h"
 #include "wire.h"
@@ -273,6 +274,18 @@ void state_changes(struct thread *t, long nr, const long *a)
 		thread_state(t);
 	else
 		thread_spoil(t, WIRED_STATE);
+}
+
+void state_kept(long nr, const long *a)
+{
+	struct thread *t = served() ? thread_self() : NULL;
+
+	if (likely(!segments_change(nr, a)))
+		return;
+	if (t)
+		thread_state(t);
+	else
+		wire_first();
 }
 
 bool state_call(long nr, const long *a, long *r)

@@ -145,12 +145,6 @@ static bool thread_call(struct thread *t, long nr, long *a, long *r)
 	case SYS_clock_getres:
 	case SYS_getrusage:
 		return cpu_call(nr, a, r);
-	case SYS_timer_create:
-	case SYS_timer_settime:
-	case SYS_timer_gettime:
-	case SYS_timer_getoverrun:
-	case SYS_timer_delete:
-		return timer_call(nr, a, r);
 	case SYS_sched_setattr:
 	case SYS_sched_getattr:
 	case SYS_sched_setaffinity:
@@ -206,6 +200,11 @@ static bool waiting_call(long nr, const long *a, long *r)
 		return true;
 	case SYS_epoll_wait:
 		*r = epoll_wait((int)a[0], (struct epoll_event *)a[1], (int)a[2], (int)a[3]);
+		return true;
+	case SYS_clock_nanosleep:
+		*r = answer(-clock_nanosleep((clockid_t)a[0], (int)a[1],
+					     (const struct timespec *)a[2],
+					     (struct timespec *)a[3]));
 		return true;
 	case SYS_nanosleep:
 		*r = nanosleep((const struct timespec *)a[0], (struct timespec *)a[1]);
@@ -451,8 +450,11 @@ EXPORT long syscall(long nr, ...)
 	/* Also before there is a second thread. */
 	if (nr == SYS_pkey_alloc && served())
 		core_keys();
+	state_kept(nr, a);
 	if (!t && served() && number_call(nr, a, &r))
 		return r;
+	if (!t && served() && timer_call(nr, a, &r))
+		return answer(r);
 	if (shares_memory(nr))
 		return answer(arch_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]));
 	/* In glibc's text, which a program may have told the kernel to let pass. */
@@ -462,7 +464,7 @@ EXPORT long syscall(long nr, ...)
 			state_filters();
 		return r;
 	}
-	if (thread_call(t, nr, a, &r))
+	if (thread_call(t, nr, a, &r) || timer_call(nr, a, &r))
 		return answer(r);
 	if (uncancelled_call(t, nr, a, &r))
 		return r;

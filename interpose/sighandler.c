@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "cputimer.h"
 #include "fd.h"
 #include "os.h"
 #include "preempt.h"
@@ -128,6 +129,7 @@ static void handle(int sig, siginfo_t *info, ucontext_t *uc, bool call)
 	struct thread *t = thread_self();
 	uint32_t flags = ld_rlx(&actions[sig].flags);
 	uint64_t before, interrupted = mask_in(uc), after;
+	bool late = cputimer_own(t, info);
 	struct aside aside;
 
 	set_aside(t, &aside);
@@ -141,8 +143,10 @@ static void handle(int sig, siginfo_t *info, ucontext_t *uc, bool call)
 		memcpy(&uc->uc_sigmask, &before, sizeof(before));
 		return;
 	}
-	st_rlx(&t->handled, ld_rlx(&t->handled) + 1);
-	if (!(flags & SA_RESTART))
+	/* As if it had come before the call. */
+	if (!late)
+		st_rlx(&t->handled, ld_rlx(&t->handled) + 1);
+	if (!late && !(flags & SA_RESTART))
 		st_rlx(&t->stopped, ld_rlx(&t->stopped) + 1);
 	/* The handler may have changed what it returns to. */
 	after = mask_in(uc);

@@ -236,7 +236,8 @@ void pending_add(struct pending *p, int sig, const siginfo_t *info)
 	order = put(owner_of(p, sig), info);
 	if (sig >= FIRST_QUEUED)
 		add_sc(&p->queued[sig - FIRST_QUEUED], 1);
-	if ((or_sc(&p->set, bit) & bit) && sig < FIRST_QUEUED && order != 0)
+	if ((or_sc(&p->set, bit) & bit) && sig < FIRST_QUEUED && order != 0 &&
+	    info->si_code != SI_TIMER)
 		undo(owner_of(p, sig), order);
 }
 
@@ -266,6 +267,9 @@ bool pending_claim(struct pending *p, int sig, siginfo_t *info)
 		return false;
 	if (!take(owner_of(p, sig), info))
 		siginfo_make(info, sig, SI_USER);
+	/* A timer's comes beside another. */
+	if (sig < FIRST_QUEUED && find(owner_of(p, sig), 0) >= 0)
+		or_sc(&p->set, bit);
 	return true;
 }
 

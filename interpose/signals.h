@@ -39,8 +39,8 @@ bool signal_tid(pid_t tid, int sig, long *r);
 bool signal_tid_info(pid_t tid, int sig, const siginfo_t *info, long *r);
 
 /* timer_taken: the program is about to hear of that signal: of what timer_getoverrun tells, if it
- * is a timer's. For handlers too. In timer.c. */
-void timer_taken(const siginfo_t *info);
+ * is a timer's; *info is made complete. For handlers too. In timer.c. */
+void timer_taken(siginfo_t *info);
 
 /* on_altstack: does t, which is the caller, run on the alternate stack that it has set? */
 bool on_altstack(const struct thread *t);
@@ -127,12 +127,12 @@ void signals_adopt(struct thread *t);
 /* ---- siginfo.c: what came with those that are pending ---- */
 
 /* pending_room: may one more be queued? RLIMIT_SIGPENDING says how many, of ours alone.
- * pending_add: one more; of a number that is not queued the first stays, and of a timer, which
- * counts the others. pending_claim: true for
- * the one who takes the oldest away. pending_count: how many. pending_look: what came with the
- * oldest from that place on; its place, 0: none. pending_drop: forgets all. siginfo_make: what
- * comes with one that is sent without. pending_forked, siginfo_forked: in a child, of one thread:
- * nothing is pending. For handlers too. */
+ * pending_add: one more; of a number that is not queued the first stays, beside those of timers,
+ * and of a timer, which counts the others. pending_claim: true for the one who takes the oldest
+ * away. pending_count: how many. pending_look: what came with the oldest from that place on; its
+ * place, 0: none. pending_drop: forgets all. siginfo_make: what comes with one that is sent
+ * without. pending_forked, siginfo_forked: in a child, of one thread: nothing is pending. For
+ * handlers too. */
 bool pending_room(void);
 void pending_add(struct pending *p, int sig, const siginfo_t *info);
 bool pending_claim(struct pending *p, int sig, siginfo_t *info);
@@ -153,9 +153,10 @@ void signal_put_off(int sig, const siginfo_t *info);
 bool signal_choice(int sig, const siginfo_t *info);
 bool signal_of_child(int sig, const siginfo_t *info);
 
-/* signal_for: makes sig, a signal of the process's with a handler, pending for t, and pushes;
- * false: t (or NULL) cannot take it. */
-bool signal_for(struct thread *t, int sig, const siginfo_t *info);
+/* signal_timer: sig is for the process, rather for t (or NULL): makes it pending for who can take
+ * it, and pushes, or holds it. False: it is the kernel's: without a handler, or shown by a
+ * descriptor. */
+bool signal_timer(struct thread *t, int sig, const siginfo_t *info);
 
 /* signal_return: gives it back to the kernel, pending for the process. */
 void signal_return(int sig, const siginfo_t *info);

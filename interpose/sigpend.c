@@ -133,8 +133,10 @@ long signal_thread(struct thread *t, int sig, const siginfo_t *info)
 
 	if (!(blocked & signal_bit(sig)) && !signal_has_handler(sig) && signal_ignored(sig))
 		return 0;
-	/* As the kernel has it: kill() is heard, though without what came with it. */
-	if (sig >= FIRST_QUEUED && info->si_code != SI_USER && !pending_room())
+	/* As the kernel has it: kill() is heard, though without what came with it; a timer had its
+	 * place from the first. */
+	if (sig >= FIRST_QUEUED && info->si_code != SI_USER && info->si_code != SI_TIMER &&
+	    !pending_room())
 		return -EAGAIN;
 	pending_add(&t->signals, sig, info);
 	/* As it would be delivered before the call returns. */

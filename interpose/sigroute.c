@@ -275,15 +275,6 @@ void signal_push_lent(struct thread *t, int sig)
 		signal_push(t, sig);
 }
 
-bool signal_for(struct thread *t, int sig, const siginfo_t *info)
-{
-	if (!signal_has_handler(sig) || !may_take(t, sig))
-		return false;
-	signal_lend(t, sig, info);
-	signal_push_lent(t, sig);
-	return true;
-}
-
 static void push_all(int sig)
 {
 	uint64_t bit = signal_bit(sig);
@@ -301,6 +292,20 @@ static void push_all(int sig)
 		if (t && (ld_sc(&t->lent.set) & bit))
 			signal_push_lent(t, sig);
 	}
+}
+
+bool signal_timer(struct thread *t, int sig, const siginfo_t *info)
+{
+	if (!signal_has_handler(sig) || (ld_sc(&shown) & signal_bit(sig)))
+		return false;
+	if (may_take(t, sig)) {
+		signal_lend(t, sig, info);
+		signal_push_lent(t, sig);
+	} else {
+		pending_add(&off.held, sig, info);
+		push_all(sig);
+	}
+	return true;
 }
 
 void *signals_thread(void *arg)

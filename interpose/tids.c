@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cpuclock.h"
+#include "cputimer.h"
 #include "os.h"
 #include "signals.h"
 #include "syscall.h"
@@ -20,9 +21,13 @@ static ATOMIC(int32_t) lasttid = FIRST_TID;
 void thread_number(struct thread *t)
 {
 	int32_t tid = add_rlx(&lasttid, 1);
+	uint64_t mask;
+	bool held = cputimers_hold(&mask);
 
 	t->tid = tid <= LAST_TID ? tid : FIRST_TID + tid % (LAST_TID - FIRST_TID);
 	cpu_forgotten(t);
+	if (held)
+		cputimers_leave(mask);
 }
 
 struct thread *thread_numbered(pid_t tid)

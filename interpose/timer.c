@@ -26,12 +26,13 @@ static ATOMIC(uint64_t) *overrun_of(int timer)
 	return &overruns[(unsigned)timer % TIMERS];
 }
 
-void timer_taken(const siginfo_t *info)
+void timer_taken(siginfo_t *info)
 {
-	if (info->si_code == SI_TIMER)
-		st_rlx(overrun_of(info->si_timerid), ((uint64_t)(uint32_t)info->si_timerid + 1)
-								     << 32 |
-							     (uint32_t)info->si_overrun);
+	if (info->si_code != SI_TIMER)
+		return;
+	cputimer_taken(info);
+	st_rlx(overrun_of(info->si_timerid),
+	       ((uint64_t)(uint32_t)info->si_timerid + 1) << 32 | (uint32_t)info->si_overrun);
 }
 
 /* The kernel's number; -1: it begins threads, and glibc has it. */
@@ -62,7 +63,14 @@ static bool for_thread(const struct sigevent *event, pid_t tid)
 	return event && event->sigev_notify == SIGEV_THREAD_ID && event->_sigev_un._tid == tid;
 }
 
-/* Its number or -errno. t: who calls; *event may be changed. */
+/* By the first thread, before there is a second: its kernel thread is to stay its own. */
+static void made_early(clockid_t clock, const struct sigevent *event)
+{
+	if (cpu_ofthread(clock) || for_thread(event, os_gettid()))
+		wire_first();
+}
+
+/* Its number or -errno. t: who calls, or NULL; *event may be changed. */
 static long create(struct thread *t, clockid_t clock, struct sigevent *event)
 {
 	struct thread *of = cpu_owner(clock);
@@ -72,7 +80,7 @@ static long create(struct thread *t, clockid_t clock, struct sigevent *event)
 	if (of) {
 		r = cputimer_create(of, clock, event);
 	} else {
-		if (for_thread(event, t->tid))
+		if (t && for_thread(event, t->tid))
 			keep(t, event);
 		r = arch_syscall3(SYS_timer_create, clock, (long)event, (long)&number);
 		r = r < 0 ? r : number;
@@ -97,6 +105,8 @@ static long create_raw(struct thread *t, clockid_t clock, const struct sigevent 
 
 	if (event && user_fetch(&mine, event, sizeof(mine)) != 0)
 		return -EFAULT;
+	if (!t)
+		made_early(clock, event ? &mine : NULL);
 	r = create(t, clock, event ? &mine : NULL);
 	if (r < 0)
 		return r;
@@ -104,6 +114,17 @@ static long create_raw(struct thread *t, clockid_t clock, const struct sigevent 
 	r = user_store(to, &number, sizeof(number));
 	if (r != 0)
 		delete (number);
+	return r;
+}
+
+static long settime(int number, int flags, const struct itimerspec *to, struct itimerspec *was)
+{
+	long r;
+
+	if (!cputimer_settime(number, flags, to, was, &r))
+		r = arch_syscall4(SYS_timer_settime, number, flags, (long)to, (long)was);
+	if (r == 0)
+		st_rlx(overrun_of(number), 0);
 	return r;
 }
 
@@ -117,16 +138,21 @@ bool timer_call(long nr, const long *a, long *r)
 				(int *)a[2]);
 		return true;
 	case SYS_timer_settime:
-		return cputimer_settime(number, (int)a[1], (const struct itimerspec *)a[2],
-					(struct itimerspec *)a[3], r);
+		*r = settime(number, (int)a[1], (const struct itimerspec *)a[2],
+			     (struct itimerspec *)a[3]);
+		return true;
 	case SYS_timer_gettime:
-		return cputimer_gettime(number, (struct itimerspec *)a[1], r);
+		if (!cputimer_gettime(number, (struct itimerspec *)a[1], r))
+			*r = arch_syscall3(nr, number, a[1], 0);
+		return true;
 	case SYS_timer_getoverrun:
 		*r = getoverrun(number, arch_syscall3(nr, number, 0, 0));
 		return true;
-	default:
+	case SYS_timer_delete:
 		*r = delete (number);
 		return true;
+	default:
+		return false;
 	}
 }
 
@@ -149,8 +175,7 @@ EXPORT int timer_create(clockid_t clock, struct sigevent *event, timer_t *timer)
 	long r;
 
 	if (!t) {
-		if (cpu_ofthread(clock) || for_thread(event, os_gettid()))
-			wire_first();
+		made_early(clock, event);
 		return real_table.timer_create(clock, event, timer);
 	}
 	if (event && event->sigev_notify == SIGEV_THREAD)
@@ -167,11 +192,9 @@ EXPORT int timer_create(clockid_t clock, struct sigevent *event, timer_t *timer)
 EXPORT int timer_settime(timer_t timer, int flags, const struct itimerspec *to,
 			 struct itimerspec *was)
 {
-	long r;
-
-	if (!served() || !cputimer_settime(number_of(timer), flags, to, was, &r))
+	if (!served() || number_of(timer) < 0)
 		return real_table.timer_settime(timer, flags, to, was);
-	return (int)io_answer(r);
+	return (int)io_answer(settime(number_of(timer), flags, to, was));
 }
 
 EXPORT int timer_gettime(timer_t timer, struct itimerspec *is)

@@ -68,6 +68,10 @@ enum breeds { BREEDS = 1, BREEDS_POLICY = 2 };
  * kernel means a kernel thread. */
 void state_changes(struct thread *t, long nr, const long *a);
 
+/* state_kept: the system call nr is about to be made, by any thread: is it one by which the kernel
+ * means a kernel thread, for good, of the cpu's? Then it is that thread's. */
+void state_kept(long nr, const long *a);
+
 /* state_sets_filter: does that system call set a filter of system calls? */
 bool state_sets_filter(long nr, const long *a);
 

@@ -2,7 +2,8 @@
  * calls. Go's makes its own system calls, and knows each of its threads by what the kernel keeps of
  * a kernel thread: its tid, its signal stack, its futex waits. Valgrind stands in for the kernel,
  * and knows little of threads that are not glibc's. Mozilla's sandbox lets each process make the
- * calls that it knows of, and no others, once it has threads. */
+ * calls that it knows of, and no others, once it has threads. Wine's server, and the guest of
+ * qemu's user emulation by calls of qemu's own, send signals to the tids that gettid says. */
 #include "runtimes.h"
 
 #include <link.h>
@@ -16,8 +17,10 @@ RUNTIME(__tsan_init);
 RUNTIME(__asan_init);
 RUNTIME(__msan_init);
 RUNTIME(__lsan_init);
+RUNTIME(safe_syscall_base);
+RUNTIME(wine_main_preload_info);
 
-static const char *sanitizer(void)
+static const char *by_symbol(void)
 {
 	const struct {
 		void (*there)(void);
@@ -27,6 +30,8 @@ static const char *sanitizer(void)
 		{ __asan_init, "AddressSanitizer's runtime is present" },
 		{ __msan_init, "MemorySanitizer's runtime is present" },
 		{ __lsan_init, "LeakSanitizer's runtime is present" },
+		{ safe_syscall_base, "qemu's user emulation is present" },
+		{ wine_main_preload_info, "wine's loader is present" },
 	};
 
 	for (size_t i = 0; i < sizeof(runtimes) / sizeof(*runtimes); i++)
@@ -80,7 +85,7 @@ static bool holds(char *part)
 
 const char *runtime_refused(void)
 {
-	const char *why = sanitizer();
+	const char *why = by_symbol();
 
 	if (!why && dl_iterate_phdr(holds_go, NULL) != 0)
 		why = "Go's runtime is present";

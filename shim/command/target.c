@@ -107,7 +107,7 @@ static bool gives_rights(const char *path, bool *us)
 	return user || group || some;
 }
 
-static const char *sanitizer(const struct elf *e)
+static const char *runtime(const struct elf *e)
 {
 	static const struct {
 		const char *object, *rt, *symbol, *why;
@@ -120,10 +120,12 @@ static const char *sanitizer(const struct elf *e)
 		  "it has LeakSanitizer's runtime" },
 		{ "libmsan.so", "libclang_rt.msan", "__msan_init",
 		  "it has MemorySanitizer's runtime" },
+		{ NULL, NULL, "safe_syscall_base", "it is qemu's user emulation" },
+		{ NULL, NULL, "wine_main_preload_info", "it is wine's loader" },
 	};
 
 	for (unsigned i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
-		for (int n = 0; n < e->nneeded; n++)
+		for (int n = 0; kinds[i].object && n < e->nneeded; n++)
 			if (strncmp(e->needed[n], kinds[i].object, strlen(kinds[i].object)) == 0 ||
 			    strncmp(e->needed[n], kinds[i].rt, strlen(kinds[i].rt)) == 0)
 				return kinds[i].why;
@@ -163,7 +165,7 @@ static enum verdict judge(struct target *t, const struct elf *e)
 		memcpy(t->path, e->interp, sizeof(t->path));
 		return TARGET_MISSING;
 	}
-	t->why = sanitizer(e);
+	t->why = runtime(e);
 	return t->why ? TARGET_NATIVE : TARGET_SERVED;
 }
 

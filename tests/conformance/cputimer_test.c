@@ -3,6 +3,7 @@
  * calls. */
 #include "event.h"
 
+#include <sys/time.h>
 #include <sys/wait.h>
 
 enum { VALUE = 4711, SIG = 40, MS_NS = 1000 * 1000, EACH_MS = 20 };
@@ -313,6 +314,255 @@ TEST(a_handler_sets_its_timer_anew)
 	beside_one_that_computes(is_set_by_its_handler, NULL);
 }
 
+/* ---- what it does not disturb ---- */
+
+static void hears_plainly(int sig)
+{
+	(void)sig;
+	tick(&heard.came);
+}
+
+/* It rings while its thread computes, so no sleep of that one is ended by it, be it some ms late.
+ */
+static void *computes_and_sleeps(void *arg)
+{
+	static const struct timespec nap = { 0, 8 * MS_NS };
+
+	makes(CLOCK_THREAD_CPUTIME_ID, SIGEV_SIGNAL, 0);
+	handle_with(SIG, hears_plainly, 0);
+	for (int i = 0; i < 20; i++) {
+		set(heard.timer, 2, 0);
+		computes(2 * MS_NS);
+		EXPECT_EQ(nanosleep(&nap, NULL), 0);
+	}
+	computes_until(&heard.came, 1);
+	EXPECT_EQ(timer_delete(heard.timer), 0);
+	return arg;
+}
+
+TEST(it_ends_no_sleep_of_its_own_thread)
+{
+	on_thread(computes_and_sleeps, NULL);
+}
+
+static int64_t own_of_hog;
+
+static void *computes_and_tells(void *arg)
+{
+	int64_t before = ns_by(CLOCK_THREAD_CPUTIME_ID);
+
+	computes((int64_t)300 * MS_NS);
+	own_of_hog = ns_by(CLOCK_THREAD_CPUTIME_ID) - before;
+	return arg;
+}
+
+static void *sets_and_sleeps(void *arg)
+{
+	struct itimerspec soon = { .it_value = { 0, 50 * 1000 } };
+	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIG };
+	timer_t timer;
+
+	EXPECT_EQ(timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &timer), 0);
+	EXPECT_EQ(timer_settime(timer, 0, &soon, NULL), 0);
+	return sleeps_until_over(arg);
+}
+
+/* Timers with little left, of threads that sleep or have ended: nobody looks at them all the time.
+ */
+TEST(who_waits_for_time_that_does_not_pass_uses_none)
+{
+	enum { SLEEPERS = 8 };
+	pthread_t t[SLEEPERS], ended;
+	int64_t before;
+
+	start(&ended, 1, sleeps_until_over, NULL);
+	makes(clock_of(ended), SIGEV_SIGNAL, 0);
+	set(heard.timer, 1, 0);
+	tick(&over);
+	join(&ended, 1);
+	over.n = 0;
+	start(t, SLEEPERS, sets_and_sleeps, NULL);
+	settle();
+	before = ns_by(CLOCK_PROCESS_CPUTIME_ID);
+	on_thread(computes_and_tells, NULL);
+	EXPECT(ns_by(CLOCK_PROCESS_CPUTIME_ID) - before < own_of_hog + own_of_hog / 10);
+	tick(&over);
+	join(t, SLEEPERS);
+}
+
+/* ---- within handlers and calls that others make ---- */
+
+static void asks(int sig)
+{
+	struct itimerspec is;
+	int kept = errno;
+
+	(void)sig;
+	EXPECT_EQ(timer_gettime(heard.timer, &is), 0);
+	tick(&known);
+	errno = kept;
+}
+
+/* By a timer of the process's, which finds who runs: in the midst of the same call. */
+static void asks_beside_handlers(void)
+{
+	struct itimerval often = { { 0, 300 }, { 0, 300 } };
+	struct itimerspec is;
+
+	handle_with(SIGPROF, asks, SA_RESTART);
+	known.n = 0;
+	EXPECT_EQ(setitimer(ITIMER_PROF, &often, NULL), 0);
+	while (known.n < 20)
+		EXPECT_EQ(timer_gettime(heard.timer, &is), 0);
+	EXPECT_EQ(setitimer(ITIMER_PROF, &(struct itimerval){ 0 }, NULL), 0);
+}
+
+static int asks_when_closed(void *cookie)
+{
+	(void)cookie;
+	asks_beside_handlers();
+	return 0;
+}
+
+/* Called back by fclose. */
+static void *asks_in_a_call(void *arg)
+{
+	cookie_io_functions_t io = { .close = asks_when_closed };
+
+	makes(CLOCK_THREAD_CPUTIME_ID, SIGEV_NONE, 0);
+	EXPECT_EQ(fclose(fopencookie(NULL, "w", io)), 0);
+	EXPECT_EQ(timer_delete(heard.timer), 0);
+	return arg;
+}
+
+TEST(a_handler_asks_while_its_thread_asks)
+{
+	on_thread(asks_in_a_call, NULL);
+}
+
+static void *forks_one_that_asks(void *arg)
+{
+	pid_t pid;
+
+	makes(CLOCK_THREAD_CPUTIME_ID, SIGEV_NONE, 0);
+	pid = fork();
+	if (pid == 0) {
+		makes(CLOCK_THREAD_CPUTIME_ID, SIGEV_NONE, 0);
+		asks_beside_handlers();
+		_exit(0);
+	}
+	EXPECT_EQ(status_of(pid), 0);
+	EXPECT_EQ(timer_delete(heard.timer), 0);
+	return arg;
+}
+
+TEST(a_handler_asks_in_a_child)
+{
+	on_thread(forks_one_that_asks, NULL);
+}
+
+static void is_called(union sigval value)
+{
+	(void)value;
+	asks_beside_handlers();
+	EXPECT_EQ(syscall(SYS_timer_delete, (int)(intptr_t)heard.timer), 0);
+	tick(&over);
+}
+
+static void *is_asked_by_another(void *arg)
+{
+	struct sigevent calls = { .sigev_notify = SIGEV_THREAD,
+				  .sigev_notify_function = is_called };
+	struct itimerspec soon = spec_of(1, 0), is;
+	timer_t timer;
+
+	makes(CLOCK_THREAD_CPUTIME_ID, SIGEV_NONE, 0);
+	EXPECT_EQ(timer_create(CLOCK_MONOTONIC, &calls, &timer), 0);
+	EXPECT_EQ(timer_settime(timer, 0, &soon, NULL), 0);
+	await(&over, 1);
+	FAILS(timer_gettime(heard.timer, &is), EINVAL);
+	EXPECT_EQ(timer_delete(timer), 0);
+	return arg;
+}
+
+/* Which is no thread that the program has made. */
+TEST(a_handler_asks_on_a_thread_of_a_timer)
+{
+	on_thread(is_asked_by_another, NULL);
+}
+
+/* ---- two of them, one signal ---- */
+
+static _Atomic int values;
+
+static void adds(int sig, siginfo_t *info, void *uc)
+{
+	(void)sig;
+	(void)uc;
+	values += info->si_value.sival_int;
+	tick(&heard.came);
+}
+
+static void *has_two(void *arg)
+{
+	int sig = (int)(intptr_t)arg;
+	struct sigaction action = { .sa_sigaction = adds, .sa_flags = SA_SIGINFO };
+	struct sigevent event = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = sig };
+	timer_t timer[2];
+
+	event._sigev_un._tid = gettid();
+	EXPECT_EQ(sigaction(sig, &action, NULL), 0);
+	mask(SIG_BLOCK, sig);
+	for (int i = 0; i < 2; i++) {
+		event.sigev_value.sival_int = i ? 100 : 1;
+		EXPECT_EQ(timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &timer[i]), 0);
+		set(timer[i], EACH_MS, 0);
+	}
+	computes((int64_t)3 * EACH_MS * MS_NS);
+	mask(SIG_UNBLOCK, sig);
+	computes_until(&heard.came, 2);
+	EXPECT_EQ(values, 101);
+	return NULL;
+}
+
+TEST(two_bring_one_signal_each)
+{
+	on_thread(has_two, (void *)(intptr_t)SIG);
+}
+
+TEST(two_bring_one_signal_each_of_those_that_are_not_queued)
+{
+	on_thread(has_two, (void *)SIGUSR1);
+}
+
+/* ---- becoming another program ---- */
+
+static void *becomes(void *arg)
+{
+	struct itimerspec often = { { 0, 300 * 1000 }, { 0, 300 * 1000 } };
+
+	makes(CLOCK_THREAD_CPUTIME_ID, SIGEV_THREAD_ID, gettid());
+	heard.where = pthread_self();
+	EXPECT_EQ(timer_settime(heard.timer, 0, &often, NULL), 0);
+	computes(2 * MS_NS);
+	execl("/bin/true", "true", NULL);
+	_exit(9);
+	return arg;
+}
+
+/* What was on its way to this one does not end that. */
+TEST(another_program_hears_nothing_of_it)
+{
+	for (int i = 0; i < 20; i++) {
+		pid_t pid = fork();
+		if (pid == 0) {
+			on_thread(becomes, NULL);
+			_exit(8);
+		}
+		EXPECT_EQ(status_of(pid), 0);
+	}
+}
+
 /* ---- what it says ---- */
 
 static void *says_what_is_left(void *notify)
@@ -403,6 +653,7 @@ TEST(one_whose_thread_has_ended_rings_no_more)
 	join(&t, 1);
 	EXPECT_EQ(timer_gettime(heard.timer, &is), 0);
 	EXPECT_EQ(is.it_value.tv_sec + is.it_value.tv_nsec, 0);
+	EXPECT_EQ(is.it_interval.tv_sec + is.it_interval.tv_nsec, 0);
 	FAILS(timer_settime(heard.timer, 0, &spec, NULL), ESRCH);
 	/* Another has its place, and uses as much. */
 	over.n = 0;
@@ -415,6 +666,30 @@ TEST(one_whose_thread_has_ended_rings_no_more)
 }
 
 /* ---- by system calls ---- */
+
+/* Before there is another thread. */
+TEST(system_calls_of_the_first_thread_are_for_its_time)
+{
+	struct sigevent event = { .sigev_notify = SIGEV_THREAD_ID,
+				  .sigev_signo = SIG,
+				  .sigev_value.sival_int = VALUE,
+				  ._sigev_un._tid = gettid() };
+	struct itimerspec spec = spec_of(EACH_MS, 0);
+	pthread_t t[3];
+	int timer;
+
+	heard.where = pthread_self();
+	makes(CLOCK_MONOTONIC, SIGEV_NONE, 0);
+	EXPECT_EQ(syscall(SYS_timer_create, CLOCK_THREAD_CPUTIME_ID, &event, &timer), 0);
+	EXPECT_EQ(syscall(SYS_timer_settime, timer, 0, &spec, NULL), 0);
+	start(t, 3, computes_on, NULL);
+	for (int i = 0; i < 20; i++)
+		usleep(1000 * EACH_MS / 4);
+	EXPECT_EQ(heard.came.n, 0);
+	computes_until(&heard.came, 1);
+	tick(&over);
+	join(t, 3);
+}
 
 static void *rings_by_system_calls(void *arg)
 {
