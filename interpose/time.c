@@ -10,7 +10,7 @@
 #include "thread.h"
 #include "user.h"
 
-enum { NSEC = 1000000000, TICK_NS = 1000 * 1000 };
+enum { NSEC = 1000000000, TICK_NS = 4 * 1000 * 1000 };
 
 int deadline_of(struct deadline *d, clockid_t clock, const struct timespec *at)
 {

@@ -91,7 +91,7 @@ static long create(struct thread *t, clockid_t clock, struct sigevent *event)
 	return r;
 }
 
-static long delete (int number)
+static long drop(int number)
 {
 	cputimer_deletes(number);
 	return arch_syscall3(SYS_timer_delete, number, 0, 0);
@@ -113,19 +113,25 @@ static long create_raw(struct thread *t, clockid_t clock, const struct sigevent 
 	number = (int)r;
 	r = user_store(to, &number, sizeof(number));
 	if (r != 0)
-		delete (number);
+		drop(number);
 	return r;
 }
 
-static long settime(int number, int flags, const struct itimerspec *to, struct itimerspec *was)
+/* What it missed is counted anew. */
+static long set_anew(int number, long r)
+{
+	if (r == 0 && number >= 0)
+		st_rlx(overrun_of(number), 0);
+	return r;
+}
+
+static long settime_raw(int number, int flags, const struct itimerspec *to, struct itimerspec *was)
 {
 	long r;
 
 	if (!cputimer_settime(number, flags, to, was, &r))
 		r = arch_syscall4(SYS_timer_settime, number, flags, (long)to, (long)was);
-	if (r == 0)
-		st_rlx(overrun_of(number), 0);
-	return r;
+	return set_anew(number, r);
 }
 
 bool timer_call(long nr, const long *a, long *r)
@@ -138,8 +144,8 @@ bool timer_call(long nr, const long *a, long *r)
 				(int *)a[2]);
 		return true;
 	case SYS_timer_settime:
-		*r = settime(number, (int)a[1], (const struct itimerspec *)a[2],
-			     (struct itimerspec *)a[3]);
+		*r = settime_raw(number, (int)a[1], (const struct itimerspec *)a[2],
+				 (struct itimerspec *)a[3]);
 		return true;
 	case SYS_timer_gettime:
 		if (!cputimer_gettime(number, (struct itimerspec *)a[1], r))
@@ -149,7 +155,7 @@ bool timer_call(long nr, const long *a, long *r)
 		*r = getoverrun(number, arch_syscall3(nr, number, 0, 0));
 		return true;
 	case SYS_timer_delete:
-		*r = delete (number);
+		*r = drop(number);
 		return true;
 	default:
 		return false;
@@ -192,9 +198,15 @@ EXPORT int timer_create(clockid_t clock, struct sigevent *event, timer_t *timer)
 EXPORT int timer_settime(timer_t timer, int flags, const struct itimerspec *to,
 			 struct itimerspec *was)
 {
-	if (!served() || number_of(timer) < 0)
-		return real_table.timer_settime(timer, flags, to, was);
-	return (int)io_answer(settime(number_of(timer), flags, to, was));
+	bool ours = served();
+	int number = number_of(timer);
+	long r;
+
+	if (ours && cputimer_settime(number, flags, to, was, &r))
+		r = io_answer(r);
+	else
+		r = real_table.timer_settime(timer, flags, to, was);
+	return (int)(ours ? set_anew(number, r) : r);
 }
 
 EXPORT int timer_gettime(timer_t timer, struct itimerspec *is)
