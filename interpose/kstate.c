@@ -278,10 +278,11 @@ void state_changes(struct thread *t, long nr, const long *a)
 
 void state_kept(long nr, const long *a)
 {
-	struct thread *t = served() ? thread_self() : NULL;
+	struct thread *t;
 
 	if (likely(!segments_change(nr, a)))
 		return;
+	t = served() ? thread_self() : NULL;
 	if (t)
 		thread_state(t);
 	else

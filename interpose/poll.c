@@ -68,14 +68,18 @@ long masked(const sigset_t *set, sigset_t *before)
 		return 0;
 	if (user_readable(set, SIGSET_BYTES) != 0)
 		return -EFAULT;
+	/* First: what has been pending is handled now. */
+	st_rlx(&thread_self()->awaits_any, true);
 	signals_mask(SIG_SETMASK, set, before);
 	return 0;
 }
 
 void unmasked(const sigset_t *set, const sigset_t *before)
 {
-	if (set)
-		signals_mask(SIG_SETMASK, before, NULL);
+	if (!set)
+		return;
+	signals_mask(SIG_SETMASK, before, NULL);
+	st_rlx(&thread_self()->awaits_any, false);
 }
 
 /* ---- sleeping ---- */

@@ -358,9 +358,11 @@ static int wait_for_handler(const sigset_t *set)
 
 	if (masked(set, &before) != 0)
 		return (int)io_answer(-EFAULT);
+	st_rlx(&thread_self()->awaits_any, true);
 	while (doze(NULL, 0, &p) != -EINTR)
 		continue;
 	unmasked(set, &before);
+	st_rlx(&thread_self()->awaits_any, false);
 	errno = EINTR;
 	return -1;
 }

@@ -129,7 +129,7 @@ static void handle(int sig, siginfo_t *info, ucontext_t *uc, bool call)
 	struct thread *t = thread_self();
 	uint32_t flags = ld_rlx(&actions[sig].flags);
 	uint64_t before, interrupted = mask_in(uc), after;
-	bool late = cputimer_own(t, info);
+	bool late = cputimer_own(t, info) && !ld_rlx(&t->awaits_any);
 	struct aside aside;
 
 	set_aside(t, &aside);

@@ -125,6 +125,7 @@ struct thread {
 	struct counts *counts; /* in cpuclock.c; NULL: it was not asked for */
 	ATOMIC(uint32_t) handled; /* handlers that ran; of those, without SA_RESTART */
 	ATOMIC(uint32_t) stopped;
+	ATOMIC(bool) awaits_any; /* in a call that any handler ends: pause, or one with a mask */
 	ATOMIC(bool) deaf; /* no handler runs on it any more: it ends */
 	ATOMIC(bool) alert; /* about to sleep: a handler ends the wait before it begins */
 	struct thread *next; /* of a reaping list */
