@@ -192,9 +192,10 @@ bool gnotify_now(struct g *gp);
 void gnotify_self(void);
 
 /* ghold: from here on no handler runs on the caller, nor is sigdue called: others wait for what it
- * has in hand. Signals that come are its all the same; a wait of its goes on, as a rule.
- * gunhold: sees to them. queue_wait does not, whose release lets go of what was in hand: then as in
- * any wait. Context  a G or a kernel thread that is none, whom handlers interrupt all the same. */
+ * has in hand. Signals that come are its all the same; a wait of its goes on, as a rule. A call
+ * that it has announced, and is within, is that no more. gunhold: sees to them. queue_wait does
+ * not, whose release lets go of what was in hand: then as in any wait. Context  a G or a kernel
+ * thread that is none, whom handlers interrupt all the same. */
 void ghold(void);
 void gunhold(void);
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "atomic.h"
+#include "cputimer.h"
 #include "thread.h"
 
 enum { NONE = -1 };
@@ -46,9 +46,7 @@ struct cputimer {
 	bool goeson;
 };
 
-/* Of all that there were; cputimer_find walks them without the lock. */
-extern ATOMIC(struct cputimer *) cputimers;
-
+/* Of all that there were. Without the lock. */
 static inline struct cputimer *cputimer_find(int number)
 {
 	struct cputimer *c = number != NONE ? ld_acq(&cputimers) : NULL;
@@ -68,11 +66,6 @@ static inline uint64_t times_since(const struct cputimer *c, uint64_t now)
 {
 	return c->every ? (now - c->at) / c->every : 0;
 }
-
-/* cputimers_enter .. cputimers_leave: the lock, about which no handler runs; the one returns what
- * the other wants. */
-uint64_t cputimers_enter(void);
-void cputimers_leave(uint64_t mask);
 
 /* cputimer_watch: it is now by its clock; least: so much its thread is to use before it may ring.
  * Locked. cpualarm_forked: in a child. */

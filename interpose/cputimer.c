@@ -47,14 +47,6 @@ void cputimers_leave(uint64_t mask)
 		os_sigmask(mask);
 }
 
-bool cputimers_hold(uint64_t *mask)
-{
-	if (likely(!ld_acq(&cputimers)))
-		return false;
-	*mask = cputimers_enter();
-	return true;
-}
-
 static uint64_t ns_of(struct timespec t)
 {
 	return (uint64_t)t.tv_sec < most_ns / SECOND_NS

@@ -9,6 +9,9 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "atomic.h"
+
+struct cputimer;
 struct thread;
 
 /* timer_call: the system call nr about a timer, as syscall() does it; false: the kernel is to be
@@ -42,9 +45,10 @@ void cputimers_forked(void);
 void cputimers_stop(void);
 void cputimers_go(void);
 
-/* cputimers_hold .. cputimers_leave: about giving the record of a thread to another: none rings
- * meanwhile. False: there are none, and nothing is to be let go. */
-bool cputimers_hold(uint64_t *mask);
+/* All that there were. cputimers_enter .. cputimers_leave: the lock of all, about which no handler
+ * runs, and under which each rings; the one returns what the other wants. */
+extern ATOMIC(struct cputimer *) cputimers;
+uint64_t cputimers_enter(void);
 void cputimers_leave(uint64_t mask);
 
 #endif

@@ -18,16 +18,29 @@ enum { LAST_TID = (1 << 30) - 1 /* what fits into a mutex beside the flags */ };
 
 static ATOMIC(int32_t) lasttid = FIRST_TID;
 
-void thread_number(struct thread *t)
+static inline void number(struct thread *t)
 {
 	int32_t tid = add_rlx(&lasttid, 1);
-	uint64_t mask;
-	bool held = cputimers_hold(&mask);
 
 	t->tid = tid <= LAST_TID ? tid : FIRST_TID + tid % (LAST_TID - FIRST_TID);
 	cpu_forgotten(t);
-	if (held)
-		cputimers_leave(mask);
+}
+
+/* No timer rings for whoever had the record before. */
+static __attribute__((noinline)) void number_unrung(struct thread *t)
+{
+	uint64_t mask = cputimers_enter();
+
+	number(t);
+	cputimers_leave(mask);
+}
+
+void thread_number(struct thread *t)
+{
+	if (unlikely(ld_acq(&cputimers) != NULL))
+		number_unrung(t);
+	else
+		number(t);
 }
 
 struct thread *thread_numbered(pid_t tid)
