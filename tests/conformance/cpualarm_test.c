@@ -2,10 +2,15 @@
  * handlers, calls back into it, threads of the C library's, other programs. */
 #include "cputimer.h"
 
+#include <fcntl.h>
 #include <poll.h>
+#include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+
+enum { SIG_ASKS = SIG + 1 };
 
 /* ---- set in its own handler, as watchdogs are ---- */
 
@@ -148,6 +153,74 @@ TEST(who_waits_for_time_that_does_not_pass_uses_none)
 	join(t, SLEEPERS);
 }
 
+/* ---- when it is due at a bad time ---- */
+
+/* In a call, of which nobody but the kernel knows what it uses; then the thread sleeps. */
+static void *is_due_in_a_call(void *arg)
+{
+	enum { MANY = 24 << 20 };
+	char *room = malloc(MANY);
+	int fd = open("/dev/urandom", O_RDONLY);
+
+	makes(CLOCK_THREAD_CPUTIME_ID, SIGEV_SIGNAL, 0);
+	for (int i = 1; i <= 5; i++) {
+		set(heard.timer, EACH_MS, 0);
+		for (long at = 0, n = 1; n > 0 && at < MANY; at += n)
+			n = read(fd, room + at, (size_t)(MANY - at));
+		await(&heard.came, i);
+	}
+	EXPECT_EQ(timer_delete(heard.timer), 0);
+	close(fd);
+	free(room);
+	return arg;
+}
+
+TEST(one_that_is_due_in_a_long_call_rings_though_its_thread_sleeps)
+{
+	heard.anywhere = true;
+	on_thread(is_due_in_a_call, NULL);
+}
+
+/* So many of the user's are pending. */
+static unsigned long queued(void)
+{
+	FILE *f = fopen("/proc/self/status", "r");
+	unsigned long n = 0;
+	char line[200];
+
+	while (f && fgets(line, sizeof(line), f) && sscanf(line, "SigQ: %lu", &n) != 1)
+		continue;
+	if (f)
+		fclose(f);
+	return n;
+}
+
+/* Its place is its own from the first. */
+static void *rings_beside_a_full_queue(void *arg)
+{
+	union sigval value = { 0 };
+	struct rlimit few;
+	int r = 0;
+
+	heard.where = pthread_self();
+	makes(CLOCK_THREAD_CPUTIME_ID, SIGEV_THREAD_ID, gettid());
+	mask(SIG_BLOCK, SIG_ASKS);
+	few.rlim_cur = few.rlim_max = queued() + 200;
+	EXPECT_EQ(setrlimit(RLIMIT_SIGPENDING, &few), 0);
+	while (r == 0)
+		r = pthread_sigqueue(pthread_self(), SIG_ASKS, value);
+	EXPECT_EQ(r, EAGAIN);
+	set(heard.timer, EACH_MS, 0);
+	computes_until(&heard.came, 1);
+	EXPECT_EQ(heard.wrong, 0);
+	return arg;
+}
+
+TEST(one_rings_where_no_more_signals_may_be_queued)
+{
+	on_thread(rings_beside_a_full_queue, NULL);
+}
+
 /* ---- within handlers and calls that others make ---- */
 
 static struct event asked;
@@ -163,41 +236,65 @@ static void asks(int sig)
 	errno = kept;
 }
 
-/* By a timer of the process's, which finds who runs: in the midst of the same call. */
-static void asks_beside_handlers(void)
+/* By another timer, whose signals find this thread in the midst of the same call. */
+static timer_t beside;
+
+static void handlers_run(int notify)
 {
-	struct itimerval often = { { 0, 300 }, { 0, 300 } };
+	struct sigevent event = { .sigev_notify = notify, .sigev_signo = SIG_ASKS };
+	struct itimerspec often = { { 0, 50 * 1000 }, { 0, 50 * 1000 } };
+
+	handle_with(SIG_ASKS, asks, SA_RESTART);
+	mask(SIG_UNBLOCK, SIG_ASKS);
+	event._sigev_un._tid = gettid();
+	asked.n = 0;
+	EXPECT_EQ(timer_create(CLOCK_MONOTONIC, &event, &beside), 0);
+	EXPECT_EQ(timer_settime(beside, 0, &often, NULL), 0);
+}
+
+static void asks_beside_them(void)
+{
 	struct itimerspec is;
 
-	handle_with(SIGPROF, asks, SA_RESTART);
-	asked.n = 0;
-	EXPECT_EQ(setitimer(ITIMER_PROF, &often, NULL), 0);
-	while (asked.n < 20)
+	while (asked.n < 1000)
 		EXPECT_EQ(timer_gettime(heard.timer, &is), 0);
-	EXPECT_EQ(setitimer(ITIMER_PROF, &(struct itimerval){ 0 }, NULL), 0);
+}
+
+static void asks_beside_handlers(void)
+{
+	handlers_run(SIGEV_THREAD_ID);
+	asks_beside_them();
+	EXPECT_EQ(timer_delete(beside), 0);
 }
 
 static int asks_when_closed(void *cookie)
 {
 	(void)cookie;
-	asks_beside_handlers();
+	asks_beside_them();
 	return 0;
 }
 
-/* Called back by fclose. */
-static void *asks_in_a_call(void *arg)
+/* Called back by fclose. By another thread's clock, of which the answer needs nothing of this
+ * one's. */
+static void *asks_in_a_call(void *its)
 {
 	cookie_io_functions_t io = { .close = asks_when_closed };
 
-	makes(CLOCK_THREAD_CPUTIME_ID, SIGEV_NONE, 0);
+	makes(clock_of(*(pthread_t *)its), SIGEV_NONE, 0);
+	handlers_run(SIGEV_SIGNAL);
 	EXPECT_EQ(fclose(fopencookie(NULL, "w", io)), 0);
+	EXPECT_EQ(timer_delete(beside), 0);
 	EXPECT_EQ(timer_delete(heard.timer), 0);
-	return arg;
+	return NULL;
 }
 
+/* The signal is the process's: for one thread it would keep that on its kernel thread. */
 TEST(a_handler_asks_while_its_thread_asks)
 {
-	on_thread(asks_in_a_call, NULL);
+	pthread_t self = pthread_self();
+
+	mask(SIG_BLOCK, SIG_ASKS);
+	on_thread(asks_in_a_call, &self);
 }
 
 static void *forks_one_that_asks(void *arg)
