@@ -580,7 +580,8 @@ TEST(a_poll_that_is_cancelled_lets_go_of_a_descriptor_that_was_closed)
 	pthread_t t = sleeps_on(polls_two, NULL);
 
 	EXPECT_EQ(pthread_cancel(t), 0);
-	expect_cancelled(t);
+	/* glibc 2.41's, which sees that the kernel has an answer, has it returned. */
+	EXPECT(result_of(t) == (returned.n ? 0 : (long)PTHREAD_CANCELED));
 	EXPECT_EQ(send(ends[1], "x", 1, MSG_NOSIGNAL), -1);
 	EXPECT_EQ(errno, EPIPE);
 }

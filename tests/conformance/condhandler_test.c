@@ -429,7 +429,9 @@ TEST(who_was_woken_and_ends_in_a_handler_passes_the_wake_on)
 		pthread_join(t[1], NULL);
 	}
 	EXPECT(passed >= MOST);
-	EXPECT_EQ(pthread_cond_destroy(&c), 0);
+	/* Who ended in that moment is waited for, for ever. */
+	if (passed == ROUNDS)
+		EXPECT_EQ(pthread_cond_destroy(&c), 0);
 }
 
 /* ---- a process of one thread ---- */
