@@ -21,9 +21,14 @@ expect_empty "the top has nothing that does not belong there" "$(
 	git ls-files 2>/dev/null | cut -d/ -f1 | sort -u |
 		grep -vxE '\.ci|\.clang-format|\.gitignore|LICENSE|Makefile|README\.md|bats|core|interpose|shim|tests'
 )"
-expect_empty "clang-format agrees with every C file" "$(
-	sources | xargs -P "$jobs" -n 8 clang-format --style=file --dry-run 2>&1 | grep -o '^[^ :]*:' | sort -u
-)"
+# Debian 12's: each of them breaks some lines as no other does.
+if clang-format --version | grep -q 'version 14\.'; then
+	expect_empty "clang-format agrees with every C file" "$(
+		sources | xargs -P "$jobs" -n 8 clang-format --style=file --dry-run 2>&1 | grep -o '^[^ :]*:' | sort -u
+	)"
+else
+	echo "clang-format is not 14, by which the sources are formatted: they were not compared"
+fi
 
 expect_empty "core includes nothing of the other folders" "$(
 	grep -nE '#include "(\.\./)*(interpose|shim|tests)/' -r core
