@@ -6,8 +6,9 @@ PREFIX ?= /usr/local
 # make V=1 shows the commands.
 Q := $(if $(V),,@)
 
-WARN := -Wall -Wextra -Wundef -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
-	-Wvla -Werror
+# Constants are enumerators, also where floating-point numbers are multiplied by them.
+WARN := -Wall -Wextra -Wundef -Wshadow -Wconversion -Wstrict-prototypes \
+	-Wmissing-prototypes -Wvla -Wno-enum-float-conversion -Werror
 BASE := -std=gnu11 -g -D_GNU_SOURCE $(WARN) -fvisibility=hidden -fno-stack-protector -fno-omit-frame-pointer \
 	-fno-plt -fPIC -iquote core -iquote core/arch/$(ARCH) -MMD -MP
 
@@ -338,7 +339,9 @@ SHELLS := zsh mandoc
 deps: NEEDED := $(PACKAGES) $(PROGRAMS) $(SERVERS) $(SHELLS)
 tools: NEEDED := $(PACKAGES)
 needs: NEEDED := $(BUILDS) python3-minimal
-apps-tools: NEEDED = $(PACKAGES) python3 $(shell bash tests/apps/one.bash --packages $(or $(ROWS),$$(bash tests/apps/one.bash --list | cut -f1)))
+apps-tools: NEEDED = python3 $(shell bash tests/apps/one.bash --packages $(or $(ROWS),$$(bash tests/apps/one.bash --list | cut -f1)))
+# Of which one is to say its version first.
+apps-tools: tools
 deps tools needs apps-tools:
 	@missing=""; for p in $(NEEDED); do \
 		dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; \

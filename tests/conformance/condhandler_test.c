@@ -429,9 +429,7 @@ TEST(who_was_woken_and_ends_in_a_handler_passes_the_wake_on)
 		pthread_join(t[1], NULL);
 	}
 	EXPECT(passed >= MOST);
-	/* Who ended in that moment is waited for, for ever. */
-	if (passed == ROUNDS)
-		EXPECT_EQ(pthread_cond_destroy(&c), 0);
+	/* It is not destroyed: natively that would wait for ever for who ended in such a moment. */
 }
 
 /* ---- a process of one thread ---- */

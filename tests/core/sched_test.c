@@ -87,7 +87,7 @@ static void use_stack(void *arg)
 	struct g *gp = getg();
 
 	EXPECT_EQ(frame % 16, 0);
-	EXPECT(frame < gp->stack.hi && (uintptr_t)buf > gp->stack.lo);
+	EXPECT(frame < gp->stack.hi && frame - MOST > gp->stack.lo);
 	EXPECT(gp->stack.hi - gp->stack.lo >= SMALL_STACK);
 	for (int i = 0; i < MOST; i++)
 		buf[i] = (char)((uintptr_t)arg + (uintptr_t)i);

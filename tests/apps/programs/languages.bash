@@ -1,14 +1,17 @@
 # Languages whose threads are pthreads.
 
+# The system's own, whose tests are a package of its version's.
+python=$(basename "$(readlink -f /usr/bin/python3)")
+
 # regression TEST...: CPython's own tests of that name, all of which must pass, at least so many as $least; each
 # test's outcome is that of the native run. With $resources of regrtest's.
 regression() {
 	local seconds=${limit:-300}
-	limit=$seconds under /usr/bin/python3.11 -B -m test -v --timeout $((seconds - 20)) --tempdir "$run" -u "${resources:-none}" \
+	limit=$seconds under "/usr/bin/$python" -B -m test -v --timeout $((seconds - 20)) --tempdir "$run" -u "${resources:-none}" \
 		--junit-xml "$run/tests.xml" "$@" >said 2>&1 ||
 		{ grep -E '^(FAIL|ERROR): ' said | sort -u | head -n 5 || tail -n 3 said; return 1; }
-	grep -q '^Tests result: SUCCESS' said
-	/usr/bin/python3.11 - <<-'P' >outcomes
+	grep -qE '^(Tests r|R)esult: SUCCESS' said
+	"/usr/bin/$python" - <<-'P' >outcomes
 		import xml.etree.ElementTree as tree
 		for test in sorted(tree.parse("tests.xml").iter("testcase"), key=lambda t: t.get("name")):
 		    print(test.get("name"), *(c.tag for c in test if c.tag in ("skipped", "failure", "error")))
@@ -17,29 +20,29 @@ regression() {
 	same_as_natively outcomes
 }
 
-app python-threads "CPython's tests of threads, locks, local data, queues" python3.11 libpython3.11-testsuite
+app python-threads "CPython's tests of threads, locks, local data, queues" "$python" "lib$python-testsuite"
 app_python_threads() { least=250 regression test_thread test_threading test_threading_local test_queue test_threadsignals; }
 
-app python-signals "CPython's tests of signals, and of stacks told in handlers" python3.11 libpython3.11-testsuite
+app python-signals "CPython's tests of signals, and of stacks told in handlers" "$python" "lib$python-testsuite"
 app_python_signals() { limit=380 least=90 regression test_signal test_faulthandler; }
 
-app python-futures "CPython's tests of pools of threads and of processes" python3.11 libpython3.11-testsuite
+app python-futures "CPython's tests of pools of threads and of processes" "$python" "lib$python-testsuite"
 app_python_futures() { limit=580 least=200 regression test_concurrent_futures; }
 
-app python-multiprocessing "CPython's tests of processes that share queues, locks, pools" python3.11 libpython3.11-testsuite
+app python-multiprocessing "CPython's tests of processes that share queues, locks, pools" "$python" "lib$python-testsuite"
 app_python_multiprocessing() { limit=580 least=300 regression test_multiprocessing_fork; }
 
-app python-asyncio "CPython's tests of event loops, executors, streams" python3.11 libpython3.11-testsuite
+app python-asyncio "CPython's tests of event loops, executors, streams" "$python" "lib$python-testsuite"
 app_python_asyncio() { limit=580 least=2000 regression test_asyncio; }
 
-app python-net "CPython's tests of sockets, select, epoll, servers in threads" python3.11 libpython3.11-testsuite
+app python-net "CPython's tests of sockets, select, epoll, servers in threads" "$python" "lib$python-testsuite"
 app_python_net() { least=400 regression test_socket test_select test_epoll test_poll test_httpservers -i '*VSOCK*'; }
 
 # Of the network these want no more than the machine's own.
-app python-servers "CPython's tests of servers whose requests are threads or processes" python3.11 libpython3.11-testsuite
+app python-servers "CPython's tests of servers whose requests are threads or processes" "$python" "lib$python-testsuite"
 app_python_servers() { resources=network least=20 regression test_socketserver; }
 
-app python-processes "CPython's tests of fork, exec, wait and pipes" python3.11 libpython3.11-testsuite
+app python-processes "CPython's tests of fork, exec, wait and pipes" "$python" "lib$python-testsuite"
 app_python_processes() { least=250 regression test_subprocess test_fork1 test_wait3 test_wait4 test_popen; }
 
 app numpy "products of matrices by OpenBLAS's threads" python3-numpy libopenblas0-pthread
