@@ -83,7 +83,7 @@ int core_init(const struct core_config *config)
 	report_init(own.schedtrace, own.scheddetail, own.alldead);
 	/* There it is for who looks for mistakes, run after run. */
 	asleep_init(own.asleep, points ? ASLEEP_SOON_NS : ASLEEP_EVERY_NS);
-	tracer_init(own.trace, own.tracelimit, own.name);
+	tracer_init(own.trace, own.traceopen - 1, own.tracelimit, own.name);
 	r = preempt_init(own.preempt);
 	if (r < 0)
 		return r;

@@ -40,6 +40,7 @@ struct core_config {
 	bool scheddetail;
 	bool times; /* keep them: times.h */
 	const char *trace; /* the file of a trace from here on: tracer.h; or NULL */
+	int traceopen; /* the descriptor of that file plus one, if there is one already; else 0 */
 	uint64_t tracelimit; /* bytes that it may have; 0: any */
 	tracer_name *name; /* or NULL */
 

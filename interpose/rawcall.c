@@ -15,6 +15,7 @@
 #include "cputimer.h"
 #include "fd.h"
 #include "loader.h"
+#include "mode.h"
 #include "mutex.h"
 #include "os.h"
 #include "preempt.h"
@@ -459,6 +460,8 @@ EXPORT long syscall(long nr, ...)
 		return answer(arch_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]));
 	/* In glibc's text, which a program may have told the kernel to let pass. */
 	if (!t) {
+		if (nr == SYS_landlock_restrict_self && served())
+			heddle_shuts_in();
 		r = real_table.syscall(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
 		if (r == 0 && state_sets_filter(nr, a))
 			state_filters();

@@ -2,7 +2,8 @@
  * by itself: by exit, by _exit, with its last thread; a signal or a raw exit_group leaves none.
  *
  * Programs close standard error before they end, and may have made something else of number 2. So
- * a duplicate of it is kept, high up, and both are asked whether they still are what they were. */
+ * a duplicate of it is kept, high up, and both are asked whether they still are what they were; as
+ * is a file's descriptor, where that is kept (files.h). */
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -10,6 +11,7 @@
 
 #include "atomic.h"
 #include "ending.h"
+#include "files.h"
 #include "os.h"
 #include "policies.h"
 #include "summary.h"
@@ -23,26 +25,20 @@ static ATOMIC(bool) wanted;
 static long pid;
 static const char *file;
 static int kept = -1;
-static struct stat errors;
+static struct stat where;
 
-static bool is_errors(int fd)
+static bool is_there(int fd)
 {
 	struct stat st;
 
-	return fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == errors.st_dev &&
-	       st.st_ino == errors.st_ino;
-}
-
-static int open_file(void)
-{
-	return (int)arch_syscall4(SYS_openat, AT_FDCWD, (long)file,
-				  O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+	return fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == where.st_dev &&
+	       st.st_ino == where.st_ino;
 }
 
 /* Said at once, for by the end there may be nowhere to say it. */
 static bool can_be_opened(void)
 {
-	int fd = open_file();
+	int fd = file_open(FILE_STATS);
 	char buf[TABLE];
 	struct text t = TEXT(buf);
 
@@ -61,10 +57,17 @@ static bool can_be_opened(void)
 void ending_begin(const char *to)
 {
 	file = to;
-	if (file ? !can_be_opened() : fstat(STDERR_FILENO, &errors) != 0)
-		return;
-	if (!file)
+	if (file) {
+		kept = file_kept(FILE_STATS);
+		if (kept < 0 && !can_be_opened())
+			return;
+		if (kept >= 0)
+			fstat(kept, &where);
+	} else {
+		if (fstat(STDERR_FILENO, &where) != 0)
+			return;
 		kept = (int)arch_syscall3(SYS_fcntl, STDERR_FILENO, F_DUPFD_CLOEXEC, HIGH);
+	}
 	pid = arch_syscall3(SYS_getpid, 0, 0, 0);
 	st_rlx(&wanted, true);
 }
@@ -212,7 +215,7 @@ static void for_people(const struct summary *s)
 {
 	char buf[TABLE];
 	struct text t = TEXT(buf);
-	int fd = is_errors(kept) ? kept : is_errors(STDERR_FILENO) ? STDERR_FILENO : -1;
+	int fd = is_there(kept) ? kept : is_there(STDERR_FILENO) ? STDERR_FILENO : -1;
 
 	if (fd < 0)
 		return;
@@ -259,7 +262,7 @@ static void for_programs(const struct summary *s)
 {
 	static char buf[LINE];
 	struct text t = TEXT(buf);
-	long fd;
+	int fd;
 
 	word(&t, "pid", (uint64_t)pid);
 	word(&t, "procs", (uint64_t)s->procs);
@@ -277,7 +280,7 @@ static void for_programs(const struct summary *s)
 	word(&t, "longest", s->longest);
 	word_of_waits(&t, s);
 	text_put(&t, "\n");
-	fd = open_file();
+	fd = is_there(kept) ? kept : file_open(FILE_STATS);
 	if (fd < 0)
 		return;
 	os_enlarge(SYS_write, fd, (long)buf, (long)t.len, 0);

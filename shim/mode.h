@@ -44,6 +44,9 @@ bool heddle_start(void);
 /* heddle_started: true once it is up. */
 bool heddle_started(void);
 
+/* heddle_shuts_in: the program, which has one thread, is about to give up its right to files. */
+void heddle_shuts_in(void);
+
 /* heddle_ending: the process is about to end, by no way that runs destructors. */
 void heddle_ending(void);
 

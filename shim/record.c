@@ -13,6 +13,7 @@
 
 #include "config.h"
 #include "core.h"
+#include "files.h"
 #include "mode.h"
 #include "os.h"
 #include "policies/turns.h"
@@ -20,8 +21,6 @@
 #include "text.h"
 
 enum {
-	HIGH = 900,
-	OWNER_ONLY = 0600,
 	STEP = 256 * 1024,
 	MOST = 256 * 1024 * 1024,
 };
@@ -88,17 +87,12 @@ static uint8_t *map(int fd, size_t size, int prot, int how)
 
 static struct turnlog *begin_record(const char *policy, uint64_t seed)
 {
-	int fd = (int)arch_syscall4(SYS_openat, AT_FDCWD, (long)turns.name,
-				    O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, OWNER_ONLY);
+	int fd = file_open(FILE_RECORD);
 	struct turnhead *head;
 
 	if (fd < 0)
 		return refuse(fd == -EEXIST ? "is there already" : "cannot be made", "");
-	kept = (int)arch_syscall3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, HIGH);
-	if (kept < 0)
-		kept = fd;
-	else
-		arch_syscall3(SYS_close, fd, 0, 0);
+	kept = file_high(fd);
 	fstat(kept, &file);
 	turns.grow = grow;
 	turns.at = grow(&turns) ? map(kept, MOST, PROT_READ | PROT_WRITE, MAP_SHARED) : NULL;
@@ -114,8 +108,7 @@ static struct turnlog *begin_record(const char *policy, uint64_t seed)
 
 static struct turnlog *begin_replay(void)
 {
-	int fd = (int)arch_syscall4(SYS_openat, AT_FDCWD, (long)turns.name, O_RDONLY | O_CLOEXEC,
-				    0);
+	int fd = file_open(FILE_REPLAY);
 	char self[sizeof(((struct turnhead *)0)->program)];
 	const struct turnhead *head;
 	const struct turnmark *mark;

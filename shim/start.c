@@ -17,6 +17,7 @@
 #include "cputimer.h"
 #include "deadlock.h"
 #include "ending.h"
+#include "files.h"
 #include "harvest.h"
 #include "inline.h"
 #include "loader.h"
@@ -280,6 +281,19 @@ static bool kernel_played(void)
 	return arch_owncall(SYS_get_robust_list, 0, (long)&head, (long)&len, 0, 0, 0) == -ENOSYS;
 }
 
+/* What is opened by then, and which instructions lead to ours, stays. */
+void heddle_shuts_in(void)
+{
+	if (started || state_filtered() || loader_lost())
+		return;
+	files_keep();
+	real_complete();
+	if (may_patch()) {
+		harvest_start(true);
+		points_lead();
+	}
+}
+
 bool heddle_start(void)
 {
 	struct core_config c = {
@@ -340,6 +354,7 @@ bool heddle_start(void)
 	for (int i = 0; i < objects.ndenied; i++)
 		preempt_deny(objects.denied[i].lo, objects.denied[i].hi, objects.denied[i].how);
 	policies_wanted(&c);
+	c.traceopen = file_kept(FILE_TRACE) + 1;
 	/* Before a handler can find the core. */
 	handlers_start();
 	r = core_init(&c);

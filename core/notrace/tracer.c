@@ -7,8 +7,9 @@
 
 static const char none[] = "heddle: no trace: this build has none\n";
 
-void tracer_init(const char *path, uint64_t limit, tracer_name *name)
+void tracer_init(const char *path, int fd, uint64_t limit, tracer_name *name)
 {
+	(void)fd;
 	(void)limit;
 	(void)name;
 	if (path)

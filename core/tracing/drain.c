@@ -219,9 +219,9 @@ static int put_processes(void)
 	return r;
 }
 
-int drain_begin(const char *path, uint64_t limit, uint64_t zero, bool whole)
+int drain_begin(int fd, uint64_t limit, uint64_t zero, bool whole)
 {
-	int r = tracefile_open(&drain.file, path, limit);
+	int r = tracefile_open(&drain.file, fd, limit);
 
 	if (r < 0)
 		return r;

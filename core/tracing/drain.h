@@ -5,10 +5,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* drain_begin: makes the file; what is in the rings is of it only if it is the whole of the
+/* drain_begin: begins the file fd; what is in the rings is of it only if it is the whole of the
  * process's life. Returns 0 or -errno. drain_round: takes out what is surely in order, or all;
  * returns how many events, or -errno of the file, which is to be ended then. */
-int drain_begin(const char *path, uint64_t limit, uint64_t zero, bool whole);
+int drain_begin(int fd, uint64_t limit, uint64_t zero, bool whole);
 long drain_round(bool all);
 void drain_end(void);
 bool drain_begun(void);

@@ -9,13 +9,14 @@
 
 enum { OWNER_ONLY = 0600, EIO_ = 5, ENOMEM_ = 12, BEGINNING = 2 };
 
-int tracefile_open(struct tracefile *f, const char *path, uint64_t limit)
+int tracefile_make(const char *path)
 {
-	long fd = arch_syscall4(__NR_openat, AT_FDCWD, (long)path,
-				O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, OWNER_ONLY);
+	return (int)arch_syscall4(__NR_openat, AT_FDCWD, (long)path,
+				  O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, OWNER_ONLY);
+}
 
-	if (fd < 0)
-		return (int)fd;
+int tracefile_open(struct tracefile *f, int fd, uint64_t limit)
+{
 	/* Once for all traces. */
 	if (!f->buf) {
 		char *buf = os_reserve(TRACEFILE_BYTES);
@@ -25,7 +26,7 @@ int tracefile_open(struct tracefile *f, const char *path, uint64_t limit)
 		}
 		f->buf = buf;
 	}
-	f->fd = (int)fd;
+	f->fd = fd;
 	f->to = f->buf;
 	f->at = f->size = 0;
 	f->most = limit == 0 ? UINT64_MAX : limit < TRACEFILE_LEAST ? TRACEFILE_LEAST : limit;

@@ -32,12 +32,14 @@ struct tracefile {
 	char *to; /* the end of what was put */
 };
 
-/* tracefile_open: makes it, or returns -errno: nothing may be there. Its user keeps to the limit: 0
- * is none, less than TRACEFILE_LEAST is taken for that. tracefile_full: what was put must be the
- * last, but for an end, and one piece or a buffer of TRACEFILE_FULL. tracefile_write: what was put
- * up to `stays` stays, the rest is the end, and is put anew each time. Returns 0 or -errno: then
- * the file is as before, and must be closed. */
-int tracefile_open(struct tracefile *f, const char *path, uint64_t limit);
+/* tracefile_make: a descriptor of it, or -errno: nothing may be there. tracefile_open: begins it;
+ * 0, or -errno: then fd is closed. Its user keeps to the limit: 0 is none, less than
+ * TRACEFILE_LEAST is taken for that. tracefile_full: what was put must be the last, but for an end,
+ * and one piece or a buffer of TRACEFILE_FULL. tracefile_write: what was put up to `stays` stays,
+ * the rest is the end, and is put anew each time. Returns 0 or -errno: then the file is as before,
+ * and must be closed. */
+int tracefile_make(const char *path);
+int tracefile_open(struct tracefile *f, int fd, uint64_t limit);
 int tracefile_write(struct tracefile *f, const char *stays);
 void tracefile_close(struct tracefile *f);
 

@@ -14,6 +14,7 @@
 #include "syscall.h"
 #include "text.h"
 #include "trace.h"
+#include "tracefile.h"
 #include "tracks.h"
 
 enum {
@@ -42,6 +43,7 @@ static struct {
 	ATOMIC(int32_t) pid; /* whose trace it is: not that of the child of a vfork */
 	char path[TRACER_PATH];
 	size_t pathlen;
+	int fd; /* the program's, of the first one, if that was opened before; else -1 */
 	uint64_t zero; /* when it was wanted, at the start */
 	uint64_t limit;
 	tracer_name *name;
@@ -78,17 +80,24 @@ static void copy_path(const char *path)
 
 /* ---- beginning and ending ---- */
 
-/* The file of a process of the same family may be there. */
-static int begin_first(void)
+static int make_first(void)
 {
-	int r = drain_begin(tracer.path, tracer.limit, tracer.zero, true);
+	int fd = tracefile_make(tracer.path);
 	struct text t = { tracer.path, TRACER_PATH, tracer.pathlen };
 
-	if (r != -EEXIST_)
-		return r;
+	if (fd != -EEXIST_)
+		return fd;
+	/* Of a process of the same family. */
 	text_put(&t, ".");
 	text_num(&t, own_pid());
-	return drain_begin(tracer.path, tracer.limit, tracer.zero, true);
+	return tracefile_make(tracer.path);
+}
+
+static int begin_first(void)
+{
+	int fd = tracer.fd >= 0 ? os_fetchfd(tracer.fd) : make_first();
+
+	return fd < 0 ? fd : drain_begin(fd, tracer.limit, tracer.zero, true);
 }
 
 static void seed(void)
@@ -104,7 +113,8 @@ static void seed(void)
 static int begin(void)
 {
 	uint64_t now = nanotime();
-	int r = drain_begin(tracer.path, tracer.limit, now, false);
+	int fd = tracefile_make(tracer.path);
+	int r = fd < 0 ? fd : drain_begin(fd, tracer.limit, now, false);
 
 	if (r < 0)
 		return r;
@@ -230,8 +240,9 @@ void trace_wake(bool first)
 		notewakeup(&tracer.note);
 }
 
-void tracer_init(const char *path, uint64_t limit, tracer_name *name)
+void tracer_init(const char *path, int fd, uint64_t limit, tracer_name *name)
 {
+	tracer.fd = fd;
 	tracer.limit = limit;
 	tracer.name = name;
 	if (!path)
