@@ -97,3 +97,44 @@ C
 	echo "with none: $output"
 	[ "$output" -le 50 ]
 }
+
+# Natively the same calls.
+@test "what the program itself has made non-blocking is not asked whether it is" {
+	build nonblocking <<'C'
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static void *reads(void *arg)
+{
+	for (int i = 0; i < 50; i++) {
+		int s = socket(AF_INET, SOCK_DGRAM, 0), t = socket(AF_INET, SOCK_DGRAM, 0), on = 1;
+		char c;
+		fcntl(s, F_SETFL, O_NONBLOCK);
+		ioctl(t, FIONBIO, &on);
+		if (read(s, &c, 1) != -1 || errno != EAGAIN || recv(t, &c, 1, 0) != -1 || errno != EAGAIN)
+			exit(1);
+		close(s);
+		close(t);
+	}
+	return arg;
+}
+
+int main(void)
+{
+	pthread_t t;
+
+	return pthread_create(&t, NULL, reads, NULL) || pthread_join(t, NULL);
+}
+C
+	strace -f -qq -e trace=fcntl -o "$work/native" "$work/nonblocking"
+	[ "$(grep -c F_SETFL "$work/native")" -eq 50 ]
+	strace -f -qq -e trace=fcntl,fstat,newfstatat -E GOMAXPROCS=1 -E LD_PRELOAD="$heddle" -o "$work/calls" "$work/nonblocking"
+	[ "$(grep -c F_SETFL "$work/calls")" -eq 50 ]
+	[ "$(grep -c F_GETFL "$work/calls")" -eq 0 ]
+	[ "$(grep -c fstat "$work/calls")" -lt 50 ]
+}

@@ -169,10 +169,40 @@ static void wait_for_break(int64_t ns)
 	st_sc(&breakword, 0);
 }
 
+/* An event of pd woke an M and was for nobody: who reads there finds enough without waiting, as a
+ * busy server does. After some of these it is watched no more, until somebody waits for it again:
+ * that takes two calls, and each event an M out of its sleep. */
+static void woke_in_vain(struct polldesc *pd)
+{
+	struct glist none = { NULL, 0, NULL };
+
+	lock(&pd->lock);
+	if (pd->vain < POLL_VAIN) {
+		pd->vain++;
+	} else if (ld_rlx(&pd->registered) && !ld_rlx(&pd->first)) {
+		poll_backend->forget(pd->fd);
+		st_rlx(&pd->registered, 0);
+		/* Who relies on that and does not sleep yet tries again. */
+		poll_collect(pd, POLL_BOTH, true, &none);
+	}
+	unlock(&pd->lock);
+}
+
+/* Was an event of pd for nobody? One who has waited since the last such was perhaps served before
+ * its M came. Locks: pd's. */
+static bool in_vain(struct polldesc *pd)
+{
+	bool vain = !pd->waited && !ld_rlx(&pd->first);
+
+	pd->waited = false;
+	return vain;
+}
+
 struct glist netpoll(int64_t ns)
 {
 	struct glist list = { NULL, 0, NULL };
 	struct pollevent ev[EVENTS];
+	struct polldesc *vain = NULL;
 	int n;
 
 	if (!ld_acq(&up)) {
@@ -188,13 +218,18 @@ struct glist netpoll(int64_t ns)
 			continue;
 		lock(&pd->lock);
 		if (pd->generation == (uint32_t)(ev[i].data >> 32)) {
+			int32_t before = list.n;
 			poll_collect(pd,
 				     (uint8_t)(ev[i].dir[POLL_READ] << POLL_READ |
 					       ev[i].dir[POLL_WRITE] << POLL_WRITE),
 				     false, &list);
+			if (ns != 0 && list.n == before && in_vain(pd))
+				vain = pd;
 		}
 		unlock(&pd->lock);
 	}
+	if (vain && list.n == 0)
+		woke_in_vain(vain);
 	return list;
 }
 

@@ -37,6 +37,7 @@ static void link_wait(struct polldesc *pd, struct pollwait *w)
 {
 	struct pollwait *first = ld_rlx(&pd->first);
 
+	pd->waited = true;
 	w->linked = true;
 	w->prev = first ? first->prev : w;
 	w->next = w->turns ? NULL : first;

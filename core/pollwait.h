@@ -14,12 +14,16 @@ struct polldesc {
 	registered; /* written under lock; for which directions, as far as we know */
 	ATOMIC(struct pollwait *) first; /* written under lock */
 	int32_t fd;
+	bool waited; /* somebody, since the last event for nobody that a sleeping M got; under lock
+		      */
+	uint8_t vain; /* how often one did though nobody had: netpoll.c; under lock */
 	/* On the list of those to be made sure of: under its lock, in netpoll.c. */
 	struct polldesc *nextunsure;
 	bool unsure;
 } __attribute__((aligned(CACHE_LINE)));
 
 enum { POLL_BOTH = 1 << POLL_READ | 1 << POLL_WRITE };
+enum { POLL_VAIN = 4 }; /* what vain rises to */
 
 extern const struct pollbackend *const poll_backend __attribute__((visibility("hidden")));
 

@@ -724,6 +724,45 @@ static uint64_t fastest_of_five(void)
 	return fastest;
 }
 
+/* ---- events for nobody ---- */
+static void reads_one(void *arg)
+{
+	char c;
+	EXPECT_EQ(wait_read(*(int *)arg, &c, 1, NULL), 1);
+	group_done(&grp);
+}
+
+static void reads_when_it_comes(int *fd)
+{
+	go(reads_one, fd);
+	while (!netpoll_busy(*fd))
+		gosched();
+}
+
+/* Somebody waits for another one, so an M sleeps in the poller. */
+TEST(a_descriptor_whose_events_are_for_nobody_is_given_up_until_somebody_waits)
+{
+	int other[2];
+	char c = 0;
+
+	start(2);
+	raw_pipe(pipe_fd, RAW_NONBLOCK);
+	raw_pipe(other, RAW_NONBLOCK);
+	grp.left = 4;
+	reads_when_it_comes(&other[0]);
+	for (int i = 0; i < 3; i++) {
+		reads_when_it_comes(&pipe_fd[0]);
+		do {
+			EXPECT_EQ(raw_write(pipe_fd[1], &c, 1), 1);
+			while (netpoll_busy(pipe_fd[0]))
+				gosched();
+			raw_read(pipe_fd[0], &c, 1);
+		} while (netpoll_known(pipe_fd[0]));
+	}
+	EXPECT_EQ(raw_write(other[1], &c, 1), 1);
+	group_wait(&grp);
+}
+
 static struct group idlers;
 
 static void idler(void *arg)
