@@ -57,11 +57,14 @@ app_zstd() {
 
 app 7zip "12 MiB there and back, lzma2 and bzip2, 4 threads" 7zip
 app_7zip() {
+	local z
+	# Its name on Debian 12, and on later ones.
+	z=$(command -v 7zz || command -v 7z)
 	text 12
 	for how in lzma2 bzip2; do
-		under 7zz a -bd -bso0 -mmt4 -mx1 -m0=$how $how.7z "$file"
-		7zz t -bso0 -mmt1 $how.7z
-		under 7zz e -so -bsp0 -mmt4 $how.7z | cmp - "$file"
+		under "$z" a -bd -bso0 -mmt4 -mx1 -m0=$how $how.7z "$file"
+		"$z" t -bso0 -mmt1 $how.7z
+		under "$z" e -so -bsp0 -mmt4 $how.7z | cmp - "$file"
 	done
 }
 
