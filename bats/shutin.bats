@@ -4,7 +4,8 @@ load common
 command=$top/build/heddle
 source "$BATS_TEST_DIRNAME/few.bash"
 
-# It can open nothing any more. With an argument its child makes the threads, too, before it does.
+# It can open nothing any more. "child": its child makes threads before it does. "again": at first it gives up little, and
+# becomes itself.
 setup_file() {
 	cat >"$BATS_FILE_TMPDIR/shuts.c" <<-'C'
 		#include <errno.h>
@@ -35,13 +36,16 @@ setup_file() {
 		}
 		int main(int argc, char **argv)
 		{
-			struct landlock_ruleset_attr all = { .handled_access_fs = (1 << 13) - 1 };
+			int again = argc > 1 && argv[1][0] == 'a';
+			struct landlock_ruleset_attr all = { .handled_access_fs = again ? LANDLOCK_ACCESS_FS_MAKE_BLOCK : (1 << 13) - 1 };
 			int set = syscall(SYS_landlock_create_ruleset, &all, sizeof(all), 0);
 			int status = 0;
 			if (set < 0)
 				return 77;
 			if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || syscall(SYS_landlock_restrict_self, set, 0))
 				return 1;
+			if (again)
+				return execl(argv[0], argv[0], NULL);
 			if (open("/dev/null", O_RDONLY) != -1 || errno != EACCES)
 				return 1;
 			if (argc > 1) {
@@ -89,4 +93,15 @@ setup() {
 	"$command" run --replay log -- ./shuts >out 2>said
 	cmp native out
 	[ ! -s said ] || ! grep -v SEED said
+}
+
+@test "who gives up something and becomes another program has not used up its record, nor one that it fills" {
+	"$command" run --policy random --seed 5 --record log -- ./shuts again 2>said
+	[ -s log ]
+	"$command" run --replay log -- ./shuts >out
+	cmp native out
+	cp log before
+	HEDDLE_RECORD=$work/log HEDDLE_POLICY=random preloaded 1 ./shuts 2>said
+	grep -q 'heddle: record: .*/log: is there already' said
+	cmp before log
 }

@@ -170,8 +170,9 @@ static void wait_for_break(int64_t ns)
 }
 
 /* An event of pd woke an M and was for nobody: who reads there finds enough without waiting, as a
- * busy server does. After some of these it is watched no more, until somebody waits for it again:
- * that takes two calls, and each event an M out of its sleep. */
+ * busy server does. After some of these it tells of none, until somebody waits for it again: that
+ * takes two calls, and each event an M out of its sleep. It is not taken out: to add an epoll, the
+ * kernel walks through all that is in it. */
 static void woke_in_vain(struct polldesc *pd)
 {
 	struct glist none = { NULL, 0, NULL };
@@ -179,9 +180,8 @@ static void woke_in_vain(struct polldesc *pd)
 	lock(&pd->lock);
 	if (pd->vain < POLL_VAIN) {
 		pd->vain++;
-	} else if (ld_rlx(&pd->registered) && !ld_rlx(&pd->first)) {
-		poll_backend->forget(pd->fd);
-		st_rlx(&pd->registered, 0);
+	} else if ((ld_rlx(&pd->registered) & POLL_BOTH) && !ld_rlx(&pd->first)) {
+		st_rlx(&pd->registered, poll_add(pd, 0, true) == 0 ? POLL_QUIET : 0);
 		/* Who relies on that and does not sleep yet tries again. */
 		poll_collect(pd, POLL_BOTH, true, &none);
 	}

@@ -37,7 +37,6 @@ static void link_wait(struct polldesc *pd, struct pollwait *w)
 {
 	struct pollwait *first = ld_rlx(&pd->first);
 
-	pd->waited = true;
 	w->linked = true;
 	w->prev = first ? first->prev : w;
 	w->next = w->turns ? NULL : first;
@@ -69,10 +68,11 @@ static int rely_on(struct polldesc *pd, uint8_t dirs, bool *added)
 {
 	int r;
 
+	pd->waited = true;
 	*added = (dirs & ~ld_rlx(&pd->registered)) != 0;
 	if (!*added)
 		return 0;
-	dirs |= ld_rlx(&pd->registered);
+	dirs |= ld_rlx(&pd->registered) & POLL_BOTH;
 	r = poll_add(pd, dirs, ld_rlx(&pd->registered) != 0);
 	if (r == 0)
 		st_rlx(&pd->registered, dirs);

@@ -11,7 +11,7 @@ struct polldesc {
 	ATOMIC(uint32_t) events[2]; /* the tickets; written under lock */
 	uint32_t generation; /* under lock; events of an older one are stale */
 	ATOMIC(uint8_t)
-	registered; /* written under lock; for which directions, as far as we know */
+	registered; /* written under lock; for which directions, or none, as far as we know */
 	ATOMIC(struct pollwait *) first; /* written under lock */
 	int32_t fd;
 	bool waited; /* somebody, since the last event for nobody that a sleeping M got; under lock
@@ -23,6 +23,7 @@ struct polldesc {
 } __attribute__((aligned(CACHE_LINE)));
 
 enum { POLL_BOTH = 1 << POLL_READ | 1 << POLL_WRITE };
+enum { POLL_QUIET = 1 << 2 }; /* of what is registered: for no direction */
 enum { POLL_VAIN = 4 }; /* what vain rises to */
 
 extern const struct pollbackend *const poll_backend __attribute__((visibility("hidden")));

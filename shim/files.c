@@ -2,10 +2,12 @@
  * it still is what it was. */
 #include "files.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include "config.h"
 #include "syscall.h"
@@ -24,7 +26,7 @@ static struct kept {
 	struct stat is;
 } kept[FILES];
 
-/* Whose they are: a child of a fork has them, too, and would write into its parent's. */
+/* Whose they are: the child of a vfork would otherwise take them for its own. 0: nobody's yet. */
 static long keeper;
 
 static const char *name_of(enum file which)
@@ -41,10 +43,27 @@ static const char *name_of(enum file which)
 	}
 }
 
+/* Of one who kept it and became another program before it had a thread: nothing was written. */
+static int take_over(enum file which)
+{
+	int fd = (int)arch_syscall4(SYS_openat, AT_FDCWD, (long)name_of(which),
+				    (how[which] & ~(O_CREAT | O_EXCL)) | O_NOFOLLOW | O_CLOEXEC, 0);
+	struct stat st;
+
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0 &&
+	    st.st_uid == geteuid())
+		return fd;
+	if (fd >= 0)
+		arch_syscall3(SYS_close, fd, 0, 0);
+	return -EEXIST;
+}
+
 static int make(enum file which)
 {
-	return (int)arch_syscall4(SYS_openat, AT_FDCWD, (long)name_of(which),
-				  how[which] | O_CLOEXEC, OWNER_ONLY);
+	int fd = (int)arch_syscall4(SYS_openat, AT_FDCWD, (long)name_of(which),
+				    how[which] | O_CLOEXEC, OWNER_ONLY);
+
+	return fd == -EEXIST && which == FILE_RECORD ? take_over(which) : fd;
 }
 
 int file_high(int fd)
@@ -59,17 +78,22 @@ int file_high(int fd)
 
 void files_keep(void)
 {
-	long pid = arch_syscall3(SYS_getpid, 0, 0, 0);
-
-	if (keeper == pid)
+	/* Once: who restricts himself further can open nothing any more. */
+	if (keeper)
 		return;
-	keeper = pid;
+	keeper = arch_syscall3(SYS_getpid, 0, 0, 0);
 	for (int i = 0; i < FILES; i++) {
 		struct kept *k = &kept[i];
 		k->fd = name_of((enum file)i) ? make((enum file)i) : -1;
 		if (k->fd < 0)
 			continue;
 		k->fd = file_high(k->fd);
+		/* Rather none than one at a number that the program's next would have. */
+		if (k->fd < HIGH) {
+			arch_syscall3(SYS_close, k->fd, 0, 0);
+			k->fd = -1;
+			continue;
+		}
 		fstat(k->fd, &k->is);
 	}
 }
@@ -87,6 +111,11 @@ int file_kept(enum file which)
 			       st.st_ino == k->is.st_ino
 		       ? fd
 		       : -1;
+}
+
+void files_forked(void)
+{
+	keeper = 0;
 }
 
 int file_open(enum file which)

@@ -126,6 +126,7 @@ void heddle_forked(void)
 {
 	once_forked();
 	loader_child(started);
+	files_forked();
 	if (!started)
 		return;
 	started = false;

@@ -24,11 +24,10 @@ static struct {
 
 static int add(int fd, uint8_t dirs, bool known, uint64_t data)
 {
-	(void)dirs;
 	(void)known;
 	st_rlx(&kernel[fd].as, data);
-	st_sc(&kernel[fd].watched, 1);
-	if (ld_sc(&kernel[fd].data))
+	st_sc(&kernel[fd].watched, dirs != 0);
+	if (dirs && ld_sc(&kernel[fd].data))
 		st_sc(&kernel[fd].pending, 1);
 	return 0;
 }
