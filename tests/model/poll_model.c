@@ -229,30 +229,16 @@ MODEL_UNWATCHED static bool event_or_end(const void *arg)
 	return kernel[0].pending || kernel[1].pending || back == reading;
 }
 
-/* As sysmon, or an M without a P: looks whenever there is an event. */
+/* As sysmon, or an M without a P: looks whenever there is an event. With an argument as one that
+ * sleeps in the poller. */
 static void poller(void *arg)
 {
-	(void)arg;
 	for (;;) {
 		struct glist list;
 		model_until(event_or_end, NULL, "an event");
 		if (ld_sc(&back) == reading)
 			return;
-		list = netpoll(0);
-		injectglist(NULL, &list);
-	}
-}
-
-/* As an M that sleeps in the poller. */
-static void sleeper(void *arg)
-{
-	(void)arg;
-	for (;;) {
-		struct glist list;
-		model_until(event_or_end, NULL, "an event");
-		if (ld_sc(&back) == reading)
-			return;
-		list = netpoll(1);
+		list = netpoll(arg != NULL);
 		injectglist(NULL, &list);
 	}
 }
@@ -271,7 +257,7 @@ TEST(a_descriptor_that_is_given_up_while_somebody_comes_to_wait_loses_no_wake_up
 	kernel[0].pending = 1;
 	stage_g("reader", reader, &result[0]);
 	stage_foreign("world", arrive, (void *)0);
-	stage_foreign("sleeper", sleeper, NULL);
+	stage_foreign("sleeper", poller, &kernel);
 	model_finally(check_read);
 }
 
