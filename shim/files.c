@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "mode.h"
 #include "syscall.h"
 
 enum { HIGH = 900, OWNER_ONLY = 0600 };
@@ -27,7 +28,7 @@ static struct kept {
 } kept[FILES];
 
 /* Whose they are: the child of a vfork would otherwise take them for its own. 0: nobody's yet. */
-static long keeper;
+EARLY long files_keeper;
 
 static const char *name_of(enum file which)
 {
@@ -79,9 +80,9 @@ int file_high(int fd)
 void files_keep(void)
 {
 	/* Once: who restricts himself further can open nothing any more. */
-	if (keeper)
+	if (files_keeper)
 		return;
-	keeper = arch_syscall3(SYS_getpid, 0, 0, 0);
+	files_keeper = arch_syscall3(SYS_getpid, 0, 0, 0);
 	for (int i = 0; i < FILES; i++) {
 		struct kept *k = &kept[i];
 		k->fd = name_of((enum file)i) ? make((enum file)i) : -1;
@@ -104,18 +105,13 @@ int file_kept(enum file which)
 	struct stat st;
 	int fd = k->fd;
 
-	if (keeper != arch_syscall3(SYS_getpid, 0, 0, 0))
+	if (files_keeper != arch_syscall3(SYS_getpid, 0, 0, 0))
 		return -1;
 	k->fd = -1;
 	return fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == k->is.st_dev &&
 			       st.st_ino == k->is.st_ino
 		       ? fd
 		       : -1;
-}
-
-void files_forked(void)
-{
-	keeper = 0;
 }
 
 int file_open(enum file which)

@@ -12,7 +12,12 @@ enum file { FILE_STATS, FILE_TRACE, FILE_RECORD, FILE_REPLAY, FILES };
 void files_keep(void);
 int file_kept(enum file which);
 int file_open(enum file which);
-void files_forked(void);
+
+extern long files_keeper __attribute__((visibility("hidden")));
+static inline void files_forked(void)
+{
+	files_keeper = 0;
+}
 
 /* file_high: the same file by a descriptor that is out of the program's way, if there is room. */
 int file_high(int fd);
