@@ -21,10 +21,10 @@ enum { TRACER_PATH = 1024 };
 enum { TRACE_NAME_LEN = 16 };
 typedef bool tracer_name(const struct g *gp, char to[TRACE_NAME_LEN]);
 
-/* tracer_init: with a path, recording begins. fd: that file, if it is open
- * already, or -1. limit: bytes of a file at most, this one's or one's
- * of tracer_begin; 0: none. A file that reaches it is ended, and that is said. tracer_start: by
- * sysmon, which has a table of its own or (own false) has not: the file is made. */
+/* tracer_init: with a path, recording begins. fd: that file, in the program's table, if it is open
+ * already, or -1. limit: bytes of a file at most, this one's or one's of tracer_begin; 0: none. A
+ * file that reaches it is ended, and that is said. tracer_start: by sysmon, which has a table of
+ * its own or (own false) has not: the file is made. */
 void tracer_init(const char *path, int fd, uint64_t limit, tracer_name *name);
 void tracer_start(bool own);
 

@@ -699,32 +699,6 @@ TEST(a_descriptor_that_is_not_open_is_refused)
 		  -9);
 }
 
-/* ---- those who wait cost nothing to those who do not ---- */
-enum { IDLERS = 1000 };
-
-/* In cpu time. */
-static uint64_t there_and_back(void)
-{
-	uint64_t t = cpu_ns();
-
-	grp.left = 2;
-	go(echo, (void *)0);
-	go(caller, (void *)0);
-	group_wait(&grp);
-	return (cpu_ns() - t) / MESSAGES;
-}
-
-static uint64_t fastest_of_five(void)
-{
-	uint64_t fastest = UINT64_MAX;
-
-	for (int i = 0; i < 5; i++) {
-		uint64_t ns = there_and_back();
-		fastest = ns < fastest ? ns : fastest;
-	}
-	return fastest;
-}
-
 /* ---- events for nobody ---- */
 static void reads_one(void *arg)
 {
@@ -762,6 +736,32 @@ TEST(a_descriptor_whose_events_are_for_nobody_is_given_up_until_somebody_waits)
 	}
 	EXPECT_EQ(raw_write(other[1], &c, 1), 1);
 	group_wait(&grp);
+}
+
+/* ---- those who wait cost nothing to those who do not ---- */
+enum { IDLERS = 1000 };
+
+/* In cpu time. */
+static uint64_t there_and_back(void)
+{
+	uint64_t t = cpu_ns();
+
+	grp.left = 2;
+	go(echo, (void *)0);
+	go(caller, (void *)0);
+	group_wait(&grp);
+	return (cpu_ns() - t) / MESSAGES;
+}
+
+static uint64_t fastest_of_five(void)
+{
+	uint64_t fastest = UINT64_MAX;
+
+	for (int i = 0; i < 5; i++) {
+		uint64_t ns = there_and_back();
+		fastest = ns < fastest ? ns : fastest;
+	}
+	return fastest;
 }
 
 static struct group idlers;
