@@ -96,6 +96,19 @@ static bool condemned(struct thread *t)
 	       !ld_rlx(&t->uncancelled);
 }
 
+/* error(), sem_open, posix_spawn and some more of glibc's switch cancellation off meanwhile, of
+ * which only glibc knows. The caller's own. */
+static bool off_in_glibc(void)
+{
+	int before;
+
+	real_table.pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	if (before == PTHREAD_CANCEL_DISABLE)
+		return true;
+	real_table.pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+	return false;
+}
+
 /* It is in the midst of nothing any more. */
 static void __attribute__((noreturn)) end(struct thread *t)
 {
@@ -225,7 +238,7 @@ bool cancel_due(const void *uc)
 {
 	struct thread *t = thread_self();
 
-	if (!condemned(t))
+	if (!condemned(t) || off_in_glibc())
 		return false;
 	if (ld_rlx(&t->waitsat) != 0)
 		return asleep_there(t, uc);
@@ -272,7 +285,7 @@ void cancel_library(void)
 {
 	struct thread *t = thread_self();
 
-	if (t && unlikely(condemned(t)))
+	if (t && unlikely(condemned(t)) && !off_in_glibc())
 		cancel_act();
 }
 

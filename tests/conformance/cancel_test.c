@@ -2,6 +2,7 @@
  * use too, and such waits as such. The same holds natively. */
 #include "event.h"
 
+#include <error.h>
 #include <semaphore.h>
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -402,6 +403,69 @@ TEST(stdio_ends_a_cancelled_thread_though_it_never_blocks)
 		stream = fopen("/dev/zero", "r");
 		is_cancelled_in_stdio(reads_on_and_on);
 	}
+}
+
+/* ---- what glibc calls with cancellation switched off ---- */
+
+static void *opens_a_semaphore(void *arg)
+{
+	char name[40];
+	sem_t *sem;
+
+	snprintf(name, sizeof(name), "/heddle-cancel-%d", (int)getpid());
+	EXPECT_EQ(pthread_cancel(pthread_self()), 0);
+	sem = sem_open(name, O_CREAT | O_EXCL, 0600, 0);
+	EXPECT(sem != SEM_FAILED);
+	EXPECT_EQ(sem_unlink(name), 0);
+	EXPECT_EQ(sem_close(sem), 0);
+	cleaned = 1;
+	pthread_testcancel();
+	EXPECT(!"reached");
+	return arg;
+}
+
+static struct event complains;
+
+/* Into a pipe that is full. */
+static void *complains_aloud(void *arg)
+{
+	tick(&complains);
+	error(0, 0, "%s", (char *)arg);
+	cleaned = 1;
+	pthread_testcancel();
+	EXPECT(!"reached");
+	return arg;
+}
+
+TEST(a_cancellation_waits_for_what_glibc_does_not_let_it_end)
+{
+	enum { PIPE = 65536, LONG = 100000 };
+	static char full[PIPE], text[LONG];
+	int kept = dup(2);
+	ssize_t drained = 0, n;
+	pthread_t t;
+
+	for (int i = 0; i < 3; i++) {
+		cleaned = 0;
+		EXPECT_EQ(pthread_create(&t, NULL, opens_a_semaphore, NULL), 0);
+		expect_cancelled(t);
+		EXPECT_EQ(cleaned, 1);
+	}
+	memset(text, 'x', LONG - 1);
+	EXPECT_EQ(pipe(ends), 0);
+	cleaned = 0;
+	EXPECT_EQ(write(ends[1], full, PIPE), PIPE);
+	EXPECT_EQ(dup2(ends[1], 2), 2);
+	EXPECT_EQ(pthread_create(&t, NULL, complains_aloud, text), 0);
+	await(&complains, 1);
+	settle();
+	EXPECT_EQ(pthread_cancel(t), 0);
+	settle();
+	while (drained < PIPE + LONG && (n = read(ends[0], full, PIPE)) > 0)
+		drained += n;
+	dup2(kept, 2);
+	expect_cancelled(t);
+	EXPECT_EQ(cleaned, 1);
 }
 
 /* ---- mixed ---- */
