@@ -94,8 +94,9 @@ int queue_wake(ATOMIC(uint32_t) *count, int n);
  * be. */
 void queue_pass(ATOMIC(uint32_t) *count, bool (*keeps)(ATOMIC(uint32_t) *then));
 
-/* queue_wakeall: wakes the oldest; the others, as far as they gave the same futex word as
- * `then`, wait there from now on, as if by futex_wait; the rest are woken. */
-void queue_wakeall(ATOMIC(uint32_t) *count);
+/* queue_wakeall: passes on the oldest or wakes it, as queue_pass; the others, as far as they gave
+ * the same futex word as `then`, wait there from now on, as if by futex_wait; the rest are woken.
+ */
+void queue_wakeall(ATOMIC(uint32_t) *count, bool (*keeps)(ATOMIC(uint32_t) *then));
 
 #endif

@@ -283,6 +283,11 @@ static void move_locked(struct bucket *from, struct bucket *to, struct waiter *w
 /* Who is woken by one that holds the lock it needs sleeps again at once, if another P took it up
  * meanwhile: each turn of two such was two wake-ups of kernel threads on a busy machine. With one P
  * nobody takes it up. */
+static bool may_pass(void)
+{
+	return ld_rlx(&sched.gomaxprocs) > 1;
+}
+
 void queue_pass(ATOMIC(uint32_t) *count, bool (*keeps)(ATOMIC(uint32_t) *then))
 {
 	struct bucket *from = bucket_of(count), *to = NULL;
@@ -291,7 +296,7 @@ void queue_pass(ATOMIC(uint32_t) *count, bool (*keeps)(ATOMIC(uint32_t) *then))
 	struct m *mp = enter(self);
 	struct waiter *w;
 
-	if (ld_rlx(&sched.gomaxprocs) > 1)
+	if (may_pass())
 		to = lock_both(from, (uintptr_t)count);
 	else
 		lock(&from->lock);
@@ -308,7 +313,7 @@ void queue_pass(ATOMIC(uint32_t) *count, bool (*keeps)(ATOMIC(uint32_t) *then))
 	outof(self);
 }
 
-void queue_wakeall(ATOMIC(uint32_t) *count)
+void queue_wakeall(ATOMIC(uint32_t) *count, bool (*keeps)(ATOMIC(uint32_t) *then))
 {
 	struct bucket *from = bucket_of(count), *to;
 	struct glist list = { NULL, 0, NULL };
@@ -316,6 +321,7 @@ void queue_wakeall(ATOMIC(uint32_t) *count)
 	struct m *mp = enter(self);
 	ATOMIC(uint32_t) *then = NULL;
 	struct waiter *w;
+	bool woken;
 
 	to = lock_both(from, (uintptr_t)count);
 	w = waitq_first(from, (uintptr_t)count);
@@ -325,7 +331,9 @@ void queue_wakeall(ATOMIC(uint32_t) *count)
 	 * before they have: counted, they are looked for under the lock. */
 	if (to)
 		add_sc(&to->nwait, 1);
-	for (bool woken = false; w;) {
+	/* Whoever lets go of it wakes the first of those. */
+	woken = to && may_pass() && keeps(then);
+	while (w) {
 		struct waiter *next = w->next;
 		w->all = true;
 		if (w->absent) {

@@ -198,7 +198,7 @@ EXPORT int pthread_cond_broadcast(pthread_cond_t *c)
 	if (is_shared(c))
 		return cond_shared_wake(c, true);
 	if (ld_acq(COUNT(c)) != 0)
-		queue_wakeall(COUNT(c));
+		queue_wakeall(COUNT(c), mutex_keeps);
 	released();
 	return 0;
 }

@@ -144,6 +144,29 @@ TEST(the_release_names_a_word_where_one_is_woken)
 	EXPECT_EQ(ld_sc(&state), 2);
 }
 
+static bool nobody_keeps(ATOMIC(uint32_t) *addr)
+{
+	(void)addr;
+	return false;
+}
+
+static bool caller_keeps(ATOMIC(uint32_t) *addr)
+{
+	EXPECT(addr == &word);
+	return true;
+}
+
+/* Each wakes the next at the word. */
+static void ends_in_turn(uint32_t from, uint32_t to)
+{
+	for (uint32_t n = from; n <= to; n++) {
+		EXPECT_EQ(futex_wake(&word, 1, (uint32_t)FUTEX_ANY, 0), 1);
+		ended_are(n);
+	}
+	EXPECT_EQ(futex_wake(&word, 1, (uint32_t)FUTEX_ANY, 0), 0);
+	group_wait(&grp);
+}
+
 TEST(a_broadcast_wakes_one_and_moves_the_others)
 {
 	static struct wait w[6];
@@ -152,19 +175,40 @@ TEST(a_broadcast_wakes_one_and_moves_the_others)
 	for (int i = 0; i < 6; i++)
 		w[i].move = i != 3;
 	start_waits(w, 6);
-	queue_wakeall(&queue);
+	queue_wakeall(&queue, nobody_keeps);
 	EXPECT_EQ(ld_sc(&queue), 0);
 	/* The first, and the one that cannot be moved. */
 	ended_are(2);
 	EXPECT_EQ(w[0].result, 0);
 	EXPECT(w[0].chained);
 	EXPECT_EQ(order[0] + order[1], 3);
-	for (uint32_t n = 3; n <= 6; n++) {
-		EXPECT_EQ(futex_wake(&word, 1, (uint32_t)FUTEX_ANY, 0), 1);
-		ended_are(n);
-	}
-	EXPECT_EQ(futex_wake(&word, 1, (uint32_t)FUTEX_ANY, 0), 0);
-	group_wait(&grp);
+	ends_in_turn(3, 6);
+}
+
+TEST(a_broadcast_of_who_holds_the_word_moves_all_but_with_one_P)
+{
+	static struct wait w[4], one[2];
+
+	start(2);
+	for (int i = 0; i < 4; i++)
+		w[i].move = i != 2;
+	start_waits(w, 4);
+	queue_wakeall(&queue, caller_keeps);
+	EXPECT_EQ(ld_sc(&queue), 0);
+	/* The one that cannot be moved. */
+	ended_are(1);
+	EXPECT_EQ(order[0], 2);
+	ends_in_turn(2, 4);
+	for (int i = 0; i < 4; i++)
+		EXPECT_EQ(w[i].result, 0);
+	EXPECT(w[0].chained);
+	core_setprocs(1);
+	st_sc(&ended, 0);
+	one[0].move = one[1].move = true;
+	start_waits(one, 2);
+	queue_wakeall(&queue, caller_keeps);
+	ended_are(1);
+	ends_in_turn(2, 2);
 }
 
 /* True if they were moved in time; otherwise it says nothing. */
@@ -181,7 +225,7 @@ static bool moved_within(uint64_t ms)
 	go(waits, &w[1]);
 	while (!ld_sc(&w[1].released))
 		gosched();
-	queue_wakeall(&queue);
+	queue_wakeall(&queue, nobody_keeps);
 	in_time = now_ns() < d.at;
 	group_wait(&grp);
 	EXPECT(now_ns() >= d.at || !in_time);
@@ -250,6 +294,14 @@ static void give_lock(void)
 		futex_wake(&lockword, 1, (uint32_t)FUTEX_ANY, FUTEX_FENCED);
 }
 
+/* It is the caller's. */
+static bool holds_lock(ATOMIC(uint32_t) *addr)
+{
+	EXPECT(addr == &lockword);
+	cas_rlx(addr, 1, 2);
+	return true;
+}
+
 static void wait_condition(const struct deadline *d)
 {
 	bool chained = false;
@@ -290,7 +342,8 @@ static void producer(void *arg)
 		put += more;
 		n += (int)more;
 		if (more > 1 && ld_rlx(&condition) != 0)
-			queue_wakeall(&condition);
+			queue_wakeall(&condition,
+				      random_below(&seed, 2) ? holds_lock : nobody_keeps);
 		else if (ld_rlx(&condition) != 0)
 			queue_wake(&condition, 1);
 		give_lock();

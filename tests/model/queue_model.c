@@ -15,9 +15,13 @@ static int chained[WAITERS];
 static int asked; /* how often, whether a wait that a signal interrupted is to go on */
 static bool ends; /* the answer is no */
 
+/* Whoever wakes holds the program's lock. */
+static bool held;
+
 static void begin_queue(int way)
 {
 	begin();
+	held = false;
 	count = way == 1 ? b : a;
 	then = way == 0 ? b : way == 1 ? a : twin;
 	released = 0;
@@ -37,6 +41,19 @@ void *os_reserve(size_t size)
 }
 
 /* ---- what threads do ---- */
+
+static bool keeps_then(ATOMIC(uint32_t) *word)
+{
+	EXPECT(word == then);
+	return held;
+}
+
+/* As the holder does in the end. */
+static void let_go_of_held(void)
+{
+	if (held)
+		count_of[0] = futex_wake(then, 1, (uint32_t)FUTEX_ANY, 0);
+}
 
 static ATOMIC(uint32_t) *let_go(void *arg)
 {
@@ -410,22 +427,13 @@ TEST(a_g_and_a_foreign_thread_pass_the_lock)
 
 /* ---- one that holds the lock wakes another ---- */
 
-static bool held;
-
-static bool keeps_then(ATOMIC(uint32_t) *word)
-{
-	EXPECT(word == then);
-	return held;
-}
-
 static void pass_and_let_go(void *arg)
 {
 	(void)arg;
 	until_released(&one);
 	written = 1;
 	queue_pass(count, keeps_then);
-	if (held)
-		count_of[0] = futex_wake(then, 1, (uint32_t)FUTEX_ANY, 0);
+	let_go_of_held();
 }
 
 static void check_passed(void)
@@ -501,7 +509,8 @@ static void broadcast_two(void *arg)
 	(void)arg;
 	until_released(&two);
 	written = 1;
-	queue_wakeall(count);
+	queue_wakeall(count, keeps_then);
+	let_go_of_held();
 }
 
 static void check_both(void)
@@ -509,13 +518,15 @@ static void check_both(void)
 	check_counts();
 	EXPECT_EQ(*then, 0);
 	EXPECT(result[0] == 0 && result[1] == 0);
-	/* One of them was left at the lock, and both know of it. */
+	/* One of them was left at the lock, if not both, and both know of it. */
 	EXPECT(chained[0] && chained[1]);
+	EXPECT_EQ(count_of[0], held);
 }
 
-static void broadcast(int way)
+static void broadcast(int way, bool holds)
 {
 	begin_queue(way);
+	held = holds;
 	stage_g("waiter1", wait_or_move, &result[0]);
 	stage_g("waiter2", wait_or_move, &result[1]);
 	stage_g("waker", broadcast_two, NULL);
@@ -524,17 +535,32 @@ static void broadcast(int way)
 
 TEST(a_broadcast_wakes_one_and_that_the_other)
 {
-	broadcast(0);
+	broadcast(0, false);
 }
 
 TEST(a_broadcast_downwards_wakes_one_and_that_the_other)
 {
-	broadcast(1);
+	broadcast(1, false);
 }
 
 TEST(a_broadcast_within_a_bucket_wakes_one_and_that_the_other)
 {
-	broadcast(2);
+	broadcast(2, false);
+}
+
+TEST(a_broadcast_of_who_holds_the_lock_leaves_both_there)
+{
+	broadcast(0, true);
+}
+
+TEST(a_broadcast_downwards_of_who_holds_the_lock_leaves_both_there)
+{
+	broadcast(1, true);
+}
+
+TEST(a_broadcast_within_a_bucket_of_who_holds_the_lock_leaves_both_there)
+{
+	broadcast(2, true);
 }
 
 TEST(a_broadcast_reaches_a_g_and_a_foreign_thread)
@@ -555,9 +581,10 @@ static void check_broadcast_among_handlers(void)
 	model_reach(asked != 0);
 }
 
-static void broadcast_among_handlers(int way)
+static void broadcast_among_handlers(int way, bool holds)
 {
 	begin_queue(way);
+	held = holds;
 	stage_g("waiter1", wait_among_handlers, &result[0]);
 	stage_g("waiter2", wait_or_move, &result[1]);
 	stage_g("waker", broadcast_two, NULL);
@@ -568,12 +595,17 @@ static void broadcast_among_handlers(int way)
 
 TEST_BOUND(a_broadcast_reaches_one_who_runs_handlers, 2)
 {
-	broadcast_among_handlers(0);
+	broadcast_among_handlers(0, false);
 }
 
 TEST_BOUND(a_broadcast_within_a_bucket_reaches_one_who_runs_handlers, 2)
 {
-	broadcast_among_handlers(2);
+	broadcast_among_handlers(2, false);
+}
+
+TEST_BOUND(a_broadcast_of_who_holds_the_lock_reaches_one_who_runs_handlers, 2)
+{
+	broadcast_among_handlers(0, true);
 }
 
 static void check_passed_among_handlers(void)
@@ -605,7 +637,7 @@ static void broadcast_waiting(void *arg)
 {
 	model_until(all_wait, arg, "they wait");
 	written = 1;
-	queue_wakeall(count);
+	queue_wakeall(count, keeps_then);
 }
 
 static void check_tangled(void)
@@ -648,9 +680,10 @@ static void check_moved(void)
 	model_reach(result[0] == 0);
 }
 
-static void moved_beside_deadline(int way)
+static void moved_beside_deadline(int way, bool holds)
 {
 	begin_queue(way);
+	held = holds;
 	stage_g("timed", wait_or_move_timed, &result[0]);
 	stage_g("waiter", wait_or_move, &result[1]);
 	stage_g("waker", broadcast_two, NULL);
@@ -660,12 +693,17 @@ static void moved_beside_deadline(int way)
 
 TEST_BOUND(a_deadline_beside_a_broadcast_loses_nobody, 3)
 {
-	moved_beside_deadline(0);
+	moved_beside_deadline(0, false);
 }
 
 TEST_BOUND(a_deadline_beside_a_broadcast_downwards_loses_nobody, 3)
 {
-	moved_beside_deadline(1);
+	moved_beside_deadline(1, false);
+}
+
+TEST_BOUND(a_deadline_beside_a_broadcast_of_who_holds_the_lock_loses_nobody, 3)
+{
+	moved_beside_deadline(0, true);
 }
 
 static void wait_second_or_move_timed(void *arg)
@@ -698,7 +736,7 @@ static void wake_and_broadcast(void *arg)
 	until_released(&two);
 	written = 1;
 	*(int *)arg = queue_wake(count, 1);
-	queue_wakeall(count);
+	queue_wakeall(count, keeps_then);
 }
 
 static void check_wake_and_broadcast(void)
