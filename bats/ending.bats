@@ -236,6 +236,43 @@ if len(sys.argv) == 1: subprocess.run([sys.executable, '-c', sys.orig_argv[2], '
 	grep -q "^  wired  *6 times a thread was tied to its kernel thread: policy 2, state 1, lock 1, tracer 1, timer 1$" "$work/err"
 }
 
+# As Mozilla's sandbox does before main: Firefox had a kernel thread for each of its 60 threads.
+@test "who asks whether filters of system calls can be set, and sets none, is not tied" {
+	build asks <<-'C'
+		#include <errno.h>
+		#include <linux/seccomp.h>
+		#include <pthread.h>
+		#include <stdio.h>
+		#include <sys/prctl.h>
+		#include <sys/syscall.h>
+		#include <unistd.h>
+		static void *ask(void *arg)
+		{
+			unsigned action = SECCOMP_RET_ERRNO;
+
+			if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL) != -1 || errno != EFAULT)
+				return "prctl";
+			if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, NULL) != -1 || errno != EFAULT)
+				return "seccomp";
+			if (syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) != 0)
+				return "action";
+			return arg;
+		}
+		int main(void)
+		{
+			pthread_t t;
+			void *of;
+			pthread_create(&t, NULL, ask, "nothing");
+			pthread_join(t, &of);
+			printf("%s %s\n", (char *)of, (char *)ask("nothing"));
+		}
+	C
+	run "$command" run -p 2 --stats "$work/asks"
+	[ "$status" -eq 0 ]
+	[[ $output == *"nothing nothing"* ]]
+	[[ $output =~ wired\ +0\ times ]]
+}
+
 # The same thread: tied, free again, tied for good; then others after it has ended.
 @test "a thread that has given back what it was tied for is tied no more, nor is one that comes after" {
 	build gives_back <<-'C'

@@ -40,6 +40,11 @@ C
 	[ "$status" -eq 0 ]
 	[[ $output == *"$("$work/omp")"* ]]
 	[ "$(counter parks)" -lt 100 ]
+	# On fewer Ps than cpus, too, where it cannot tell.
+	run preloaded 1 timeout 100 "$work/omp"
+	[ "$status" -eq 0 ]
+	[ "$(counter parks)" -ge 1000 ]
+	[ "$(counter unannounced)" -lt 100 ]
 }
 
 # What inline.c takes for granted.

@@ -17,6 +17,13 @@ enum denial {
 };
 bool preempt_deny(uintptr_t lo, uintptr_t hi, enum denial how);
 
+/* spin_library: the threads of a library with that text wait for each other by spinning there, and
+ * do little else: while others wait whoever is found so gives way soon. One library.
+ * core_endsspins: will that be, with the policy that there is?
+ * Context  the only thread of the program. */
+void spin_library(uintptr_t lo, uintptr_t hi);
+bool core_endsspins(void);
+
 /* preempt_hold: the caller is about to become another program. No signal 32 is pending for its
  * kernel thread on return, nor sent to it until preempt_release, which must find it there.
  * Context  a G in an announced call. */

@@ -7,8 +7,12 @@
  * had another value every time: a loop that computes has a result beside its counter. From
  * then on its slices are short (turn_of), unless it is found outside those instructions, where
  * it has its work to do: then it is looked at again when the slice is twice as old, for it may
- * spin after that. Who is looked at for nothing is left alone for a while. */
+ * spin after that. Who is looked at for nothing is left alone for a while.
+ *
+ * Of a library that spins (spin_library) there is no doubt: whoever is found there does. While one
+ * is there, all are looked at as if they were known to spin. */
 #include "choose.h"
+#include "preempt.h"
 #include "sched.h"
 
 enum {
@@ -26,6 +30,27 @@ enum {
 	BURNS_NS = 50 * 1000,
 	SKIP_MOST = 15,
 };
+
+/* spin_library's; 0: there is none. */
+static struct {
+	ATOMIC(uintptr_t) lo, hi;
+} library;
+
+void spin_library(uintptr_t lo, uintptr_t hi)
+{
+	st_rlx(&library.lo, lo);
+	st_rlx(&library.hi, hi);
+}
+
+bool core_endsspins(void)
+{
+	return preempt_on && !sched.patient;
+}
+
+static bool in_library(uintptr_t pc)
+{
+	return pc >= ld_rlx(&library.lo) && pc < ld_rlx(&library.hi);
+}
 
 static bool near(uintptr_t a, uintptr_t b, uintptr_t most)
 {
@@ -120,7 +145,8 @@ static bool seen(struct m *mp, struct g *gp, const void *uc, bool denied)
 	struct spinlooks *l = &mp->looks;
 	uint32_t tick = ld_rlx(&mp->p->schedtick) + 1;
 
-	bool known = ld_rlx(&gp->spinner), first = ld_rlx(&l->tick) != tick || l->gp != gp;
+	bool spinner = ld_rlx(&gp->spinner), known = spinner || ld_rlx(&library.hi) != 0;
+	bool first = ld_rlx(&l->tick) != tick || l->gp != gp;
 
 	/* A late request. */
 	if (ld_rlx(&mp->lookedtick) == tick)
@@ -130,12 +156,12 @@ static bool seen(struct m *mp, struct g *gp, const void *uc, bool denied)
 		l->gp = gp;
 		l->n = 0;
 	}
-	if (known && seen_again(gp, arch_sigpc(uc))) {
+	if (in_library(arch_sigpc(uc)) || (spinner && seen_again(gp, arch_sigpc(uc)))) {
 		st_rlx(&mp->lookedtick, tick);
 		return true;
 	}
 	/* Not to be found so counts once in a slice. */
-	if (known && first && --gp->spincredit == 0)
+	if (spinner && first && --gp->spincredit == 0)
 		forget(gp);
 	if (l->n > 0 && !apart(l, os_threadclock(ld_rlx(&mp->tid))))
 		return false;
@@ -199,8 +225,9 @@ uint64_t spin_check(struct p *pp, struct m *mp, struct g *gp, uint64_t age, uint
 {
 	struct sysmontick *mon = &pp->mon;
 	uint32_t tick = ld_rlx(&pp->schedtick) + 1;
-	bool known = ld_rlx(&gp->spinner), first = mon->looktick != tick, burns;
-	uint64_t due = known ? turn_of(gp, pp) : CHOOSE_LOOK_NS, cpu;
+	bool spinner = ld_rlx(&gp->spinner), known = spinner || ld_rlx(&library.hi) != 0;
+	bool first = mon->looktick != tick, burns;
+	uint64_t due = spinner ? turn_of(gp, pp) : known ? CHOOSE_SPIN_NS : CHOOSE_LOOK_NS, cpu;
 	uint8_t skip;
 
 	/* It had its work to do when it was looked at last. */

@@ -136,7 +136,6 @@ static bool spoils(int option)
 	case PR_SET_SECUREBITS:
 	case PR_CAPBSET_DROP:
 	case PR_CAP_AMBIENT:
-	case PR_SET_SECCOMP:
 	case PR_SET_TIMERSLACK:
 	case PR_SET_TSC:
 	case PR_MCE_KILL:
@@ -205,23 +204,26 @@ EXPORT int prctl(int option, ...)
 		return (int)io_answer(name_call(option, a[0]));
 	if (gives_up(t, option, a, &r))
 		return r;
-	if (option == PR_SET_SECCOMP) {
+	if (state_sets_filter(SYS_prctl, (const long[]){ option, (long)a[0], (long)a[1] })) {
 		core_filters();
 		state_settle();
-	}
-	if (spoils(option))
 		thread_state(t);
+	} else if (spoils(option)) {
+		thread_state(t);
+	}
 	return (int)io_answer(arch_syscall6(SYS_prctl, option, (long)a[0], (long)a[1], (long)a[2],
 					    (long)a[3], 0));
 }
 
 /* ---- by syscall() ---- */
 
+/* Who gives none asks whether there are filters, as Mozilla's sandbox does at its start. */
 bool state_sets_filter(long nr, const long *a)
 {
-	return (nr == SYS_prctl && a[0] == PR_SET_SECCOMP) ||
-	       (nr == SYS_seccomp &&
-		(a[0] == SECCOMP_SET_MODE_FILTER || a[0] == SECCOMP_SET_MODE_STRICT));
+	if (nr == SYS_prctl)
+		return a[0] == PR_SET_SECCOMP && (a[1] != SECCOMP_MODE_FILTER || a[2] != 0);
+	return nr == SYS_seccomp &&
+	       ((a[0] == SECCOMP_SET_MODE_FILTER && a[2] != 0) || a[0] == SECCOMP_SET_MODE_STRICT);
 }
 
 /* Does the kernel hand it on to what this kernel thread makes, and to no others? */
@@ -229,8 +231,7 @@ static bool hands_on(long nr, const long *a)
 {
 	switch (nr) {
 	case SYS_seccomp:
-		return state_sets_filter(nr, a) &&
-		       !(a[0] == SECCOMP_SET_MODE_FILTER &&
+		return !(a[0] == SECCOMP_SET_MODE_FILTER &&
 			 ((unsigned long)a[1] & SECCOMP_FILTER_FLAG_TSYNC));
 	case SYS_keyctl:
 		return a[0] == KEYCTL_JOIN_SESSION_KEYRING;
@@ -267,6 +268,8 @@ void state_changes(struct thread *t, long nr, const long *a)
 {
 	if (state_sets_filter(nr, a))
 		core_filters();
+	else if (nr == SYS_seccomp)
+		return;
 	state_settle();
 	if (nr == SYS_set_mempolicy)
 		memory_policy(t, a[0]);

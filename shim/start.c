@@ -295,7 +295,7 @@ void heddle_shuts_in(void)
 	}
 }
 
-bool heddle_start(void)
+static bool start(void)
 {
 	struct core_config c = {
 		.gomaxprocs = config.gomaxprocs,
@@ -322,8 +322,6 @@ bool heddle_start(void)
 	bool patches;
 	int r;
 
-	if (started)
-		return true;
 	real_complete();
 	c.rows = thread_rows(&c.nrows);
 	/* Before any call: the filter may well end the process for one that the program itself
@@ -368,12 +366,23 @@ bool heddle_start(void)
 	if (core_points())
 		heddle_mode = POINTS;
 	thread_main_started();
-	/* On fewer Ps than it knows of cpus libgomp spins long for who has none: then it is better
-	 * to be taken for blocked and to go on without a P, as its threads do from the kernel. */
-	if (patches && core_procs() >= procs_affinity())
+	/* On fewer Ps than it knows of cpus libgomp spins long for who has none: unless that is
+	 * ended it is better to be taken for blocked and to go on without a P, as its threads do
+	 * from the kernel. */
+	if (patches && (core_procs() >= procs_affinity() || core_endsspins()))
 		inline_futexes();
 	thread_start_signals();
 	if (config.stats)
 		ending_begin(config.statsfile);
 	return true;
+}
+
+bool heddle_start(void)
+{
+	/* On its way it asks for what may be refused; natively nobody asks. */
+	int saved = errno;
+	bool runs = started || start();
+
+	errno = saved;
+	return runs;
 }

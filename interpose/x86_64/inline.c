@@ -16,6 +16,7 @@
 
 #include "mode.h"
 #include "patch.h"
+#include "preempt.h"
 #include "rawfutex.h"
 #include "syscall.h"
 
@@ -107,6 +108,6 @@ void inline_futexes(void)
 	if (text == &vendored && !patch_text(text))
 		return;
 	n = find_sites(text, patches);
-	if (n > 0)
-		patch(patches, n);
+	if (n > 0 && patch(patches, n))
+		spin_library((uintptr_t)text->lo, (uintptr_t)text->hi);
 }

@@ -541,6 +541,38 @@ static void *forks(void *arg)
 	return arg;
 }
 
+static void *returns_at_once(void *arg)
+{
+	return arg;
+}
+
+static int errno_after_create(void)
+{
+	pthread_t t;
+	int after;
+
+	errno = ENOTTY;
+	if (pthread_create(&t, NULL, returns_at_once, NULL) != 0)
+		return -1;
+	after = errno;
+	pthread_join(t, NULL);
+	return after;
+}
+
+TEST(the_first_pthread_create_of_a_process_leaves_errno_alone)
+{
+	int status;
+	pid_t pid;
+
+	EXPECT_EQ(errno_after_create(), ENOTTY);
+	pid = fork();
+	if (pid == 0)
+		_exit(errno_after_create());
+	status = status_of(pid);
+	EXPECT(WIFEXITED(status));
+	EXPECT_EQ(WEXITSTATUS(status), ENOTTY);
+}
+
 TEST(the_child_of_a_fork_creates_threads_again)
 {
 	for (int i = 0; i < 20; i++) {

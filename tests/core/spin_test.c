@@ -2,6 +2,7 @@
 #include <sys/resource.h>
 
 #include "host.h"
+#include "preempt.h"
 #include "raw.h"
 #include "sched.h"
 
@@ -231,6 +232,49 @@ TEST(loops_that_compute_keep_their_slices)
 	test_say("  %llu gave way as spinning", (unsigned long long)spins());
 	/* Looks may find a loop alike by chance; one that spins gives way each millisecond. */
 	EXPECT(spins() <= 2 + cpu_ns() / MS / 100);
+}
+
+/* ---- a library that spins: its threads look as if they computed ---- */
+extern const char __start_library[], __stop_library[];
+
+static __attribute__((section("library"), noipa)) void spin_in_library(void)
+{
+	uint64_t a = 1, b = 2, c = 3;
+
+	while (!ld_rlx(&stop)) {
+		a = a * 6364136223846793005u + b;
+		b = (b ^ a) * 31 + c;
+		c += b >> 7;
+	}
+	add_rlx(&result, a + b + c);
+}
+
+static void library_member(void *arg)
+{
+	(void)arg;
+	spin_in_library();
+	group_done(&grp);
+}
+
+TEST(whoever_is_found_in_a_library_that_spins_gives_way_soon)
+{
+	uint64_t turn_ns;
+
+	if (no_signal())
+		return;
+	start(1);
+	spin_library((uintptr_t)__start_library, (uintptr_t)__stop_library);
+	EXPECT(core_endsspins());
+	grp.left = 2;
+	go(library_member, NULL);
+	go(library_member, NULL);
+	turn_ns = shortest_turn();
+	bool seen = await_spins(100);
+	st_rlx(&stop, 1);
+	group_wait(&grp);
+	test_say("  at best after %llu us", (unsigned long long)(turn_ns / 1000));
+	/* A slice is 10 ms. */
+	EXPECT(!seen || turn_ns < 2 * MS);
 }
 
 /* ---- one that spun, and works now ---- */
