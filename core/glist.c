@@ -171,6 +171,8 @@ static void make_runnable(struct m *mp, struct g *gp, bool recycled)
 	struct p *pp;
 
 	gp->absent = NULL;
+	/* As the kernel hands it on. */
+	gp->gsbase = arch_getgs();
 	st_rlx(&gp->fresh, true);
 	cputime_begin(gp);
 	trace_new(mp, gp);

@@ -230,9 +230,10 @@ static void handler(int sig, void *info, void *uc)
 	mp->post.g = gp;
 	st_rlx(&mp->curg, NULL);
 	arch_sigredirect(uc, &mp->g0.sched);
-	/* The FS base is not in the frame. No call may follow: this is the G's. */
+	/* The bases of FS and GS are not in the frame. No call may follow: this is the G's. */
 	mp->fs = mp->g0.fsbase;
 	arch_setfs(mp->fs);
+	gp->gsbase = arch_getgs();
 	setg(&mp->g0);
 	idle_shuts(mp, uc);
 	return;

@@ -40,7 +40,7 @@ static __attribute__((noinline)) void switch_mask(struct m *mp, struct g *from, 
  * arch_switch; a handler that comes in between finds GPINNED and keeps off. */
 static void switch_to(struct m *mp, struct g *from, struct g *to)
 {
-	uintptr_t fs = fs_of(to, mp);
+	uintptr_t fs = fs_of(to, mp), gs = arch_getgs();
 	uint64_t mask = ld_rlx(&mp->sigmask);
 
 	st_rlx(&mp->curg, to);
@@ -55,6 +55,10 @@ static void switch_to(struct m *mp, struct g *from, struct g *to)
 		mp->fs = fs;
 		arch_setfs(fs);
 	}
+	/* What g0 has of it is of no account. */
+	from->gsbase = gs;
+	if (unlikely(gs != to->gsbase))
+		arch_setgs(to->gsbase);
 	setg(to);
 	san_fiber_switch(from, to);
 	arch_switch(&from->sched, &to->sched);
@@ -70,6 +74,7 @@ static void switch_to_g0(struct m *mp, struct g *from)
 		mp->fs = mp->g0.fsbase;
 		arch_setfs(mp->fs);
 	}
+	from->gsbase = arch_getgs();
 	setg(&mp->g0);
 	idle_begins(mp);
 	san_fiber_switch(from, &mp->g0);

@@ -1,11 +1,12 @@
-/* Bases of segments. That of FS comes along with a G; all else the kernel keeps for a kernel
- * thread, and hands on to those that it makes. */
+/* Bases of segments. That of FS comes along with a G, and so does that of GS where user code can
+ * load it; all else the kernel keeps for a kernel thread, and hands on to those that it makes. */
 #include "segments.h"
 
 #include <asm/prctl.h>
 #include <sys/syscall.h>
 
 #include "io.h"
+#include "tls.h"
 #include "wire.h"
 
 /* Younger than some headers. */
@@ -13,7 +14,7 @@ enum { ARCH_SET_CPUID_ = 0x1012 };
 
 static bool keeps(long code)
 {
-	return code == ARCH_SET_GS || code == ARCH_SET_CPUID_;
+	return (code == ARCH_SET_GS && !arch_fsgsbase) || code == ARCH_SET_CPUID_;
 }
 
 bool segments_change(long nr, const long *a)

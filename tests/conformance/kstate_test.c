@@ -54,44 +54,6 @@ static void *changes_slack(void *arg)
 	return arg;
 }
 
-#ifdef __x86_64__
-#include <asm/prctl.h>
-
-int arch_prctl(int code, unsigned long at);
-
-static long places[8];
-
-/* By the system call, and by glibc's name. */
-static void *has_a_segment(void *arg)
-{
-	long *place = arg, there;
-
-	*place = place - places;
-	if (*place % 2)
-		EXPECT_EQ(syscall(SYS_arch_prctl, ARCH_SET_GS, place), 0);
-	else
-		EXPECT_EQ(arch_prctl(ARCH_SET_GS, (unsigned long)place), 0);
-	for (int i = 0; i < 200; i++) {
-		if (i % 20 == 0)
-			usleep(100);
-		else
-			sched_yield();
-		__asm__ volatile("movq %%gs:0, %0" : "=r"(there));
-		EXPECT_EQ(there, *place);
-	}
-	return NULL;
-}
-
-TEST(the_base_of_gs_is_one_thread_s)
-{
-	pthread_t t[8];
-
-	for (int i = 0; i < 8; i++)
-		start(&t[i], 1, has_a_segment, &places[i]);
-	join(t, 8);
-}
-#endif
-
 TEST(timer_slack_is_one_thread_s)
 {
 	usual_slack = prctl(PR_GET_TIMERSLACK);

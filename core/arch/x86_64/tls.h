@@ -68,6 +68,22 @@ static inline void arch_setfs(uintptr_t base)
 		arch_setfs_slow(base);
 }
 
+/* arch_getgs, arch_setgs: the base of GS, which programs load by an instruction: whatever they keep
+ * there. 0, and not to be set, where user code cannot. */
+static inline uintptr_t arch_getgs(void)
+{
+	uintptr_t base = 0;
+
+	if (__builtin_expect(arch_fsgsbase, true))
+		__asm__ volatile("rdgsbase %0" : "=r"(base));
+	return base;
+}
+
+static inline void arch_setgs(uintptr_t base)
+{
+	__asm__ volatile("wrgsbase %0" : : "r"(base) : "memory");
+}
+
 /* arch_tls_init: makes a bare thread block in mem, good for the core and for calls
  * that use no more of libc's thread-local state than errno.
  * Returns  its FS base; below it are `below` zeroed bytes for thread-local data.
