@@ -128,3 +128,60 @@ C
 		done
 	done
 }
+
+# As Firefox does. Its children did not know that they are children, and what they closed was taken out of their parent's poller.
+@test "one waits on though the child of a fork closes all, in a program with a pthread_atfork of its own" {
+	build forks <<-'C'
+		#include <pthread.h>
+		#include <stdio.h>
+		#include <sys/epoll.h>
+		#include <sys/wait.h>
+		#include <unistd.h>
+		int __register_atfork(void (*before)(void), void (*parent)(void), void (*child)(void), void *object);
+		int __register_atfork(void (*before)(void), void (*parent)(void), void (*child)(void), void *object)
+		{
+			return 0;
+		}
+		static int asks[2], set;
+		static _Atomic int answered;
+		static void *answers(void *arg)
+		{
+			struct epoll_event e;
+			char c;
+			while (epoll_wait(set, &e, 1, -1) == 1 && read(asks[0], &c, 1) == 1)
+				answered++;
+			return arg;
+		}
+		int main(void)
+		{
+			pthread_t t;
+			pid_t pid;
+			pipe(asks);
+			set = epoll_create1(0);
+			epoll_ctl(set, EPOLL_CTL_ADD, asks[0], &(struct epoll_event){ .events = EPOLLIN });
+			pthread_create(&t, NULL, answers, NULL);
+			for (int i = 0; i < 5; i++) {
+				usleep(50000);
+				pid = fork();
+				if (pid == 0) {
+					for (int fd = 3; fd < 100; fd++)
+						close(fd);
+					_exit(0);
+				}
+				waitpid(pid, NULL, 0);
+				write(asks[1], "x", 1);
+				for (int ms = 0; answered == i && ms < 2000; ms++)
+					usleep(1000);
+				if (answered == i)
+					return 1;
+			}
+			puts("answered");
+			return 0;
+		}
+	C
+	for p in 1 2; do
+		run preloaded "$p" timeout 20 "$work/forks"
+		[ "$status" -eq 0 ]
+		[ "$output" = answered ]
+	done
+}

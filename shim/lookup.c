@@ -232,6 +232,14 @@ void *lookup_next(const char *name)
 	return in_order(&n, &found);
 }
 
+void *lookup_libc(const char *name)
+{
+	struct lookup_name n = sought(name);
+	const ElfW(Sym) *s = begun ? find(&objects[libc], &n) : NULL;
+
+	return s ? (void *)(objects[libc].base + s->st_value) : NULL;
+}
+
 /* Does ours stand for that version of the same name? One without a version stands for all. */
 static bool stands_for(const ElfW(Sym) * ours, const struct object *o, const ElfW(Sym) * s)
 {

@@ -14,6 +14,10 @@ bool lookup_begin(void);
  * that has one; or NULL. */
 void *lookup_next(const char *name);
 
+/* lookup_libc: the C library's own, whoever else has one of that name; NULL without lookup_begin.
+ */
+void *lookup_libc(const char *name);
+
 /* lookup_named: as lookup_next, of a name that is known with its size and hash: of two hundred none
  * is gone through letter by letter. Writes nothing. */
 struct lookup_name {

@@ -21,6 +21,7 @@
 #include "harvest.h"
 #include "inline.h"
 #include "loader.h"
+#include "lookup.h"
 #include "mode.h"
 #include "once.h"
 #include "os.h"
@@ -89,6 +90,19 @@ static void forked(void)
 	process_forked();
 }
 
+/* Also of those inside glibc (daemon, forkpty), which pass by any symbol. By glibc's own: Firefox
+ * has one of that name, whose handlers run only where Firefox wants it. Its children took us for
+ * their parent, and what they closed was waited for no more there. */
+static void hears_of_forks(void)
+{
+	void *fn = lookup_libc("__register_atfork");
+	__typeof__(&base_atfork) atfork = base_atfork;
+
+	if (fn)
+		memcpy(&atfork, &fn, sizeof(atfork));
+	atfork(forking, forked, heddle_forked, NULL);
+}
+
 static void boot(void)
 {
 	const char *why;
@@ -118,8 +132,7 @@ static void boot(void)
 		return;
 	}
 	loader_init();
-	/* Also for forks inside glibc (daemon, forkpty), which pass by any symbol. */
-	base_atfork(forking, forked, heddle_forked, NULL);
+	hears_of_forks();
 }
 
 void heddle_forked(void)
