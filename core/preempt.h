@@ -18,8 +18,8 @@ enum denial {
 bool preempt_deny(uintptr_t lo, uintptr_t hi, enum denial how);
 
 /* spin_library: the threads of a library with that text wait for each other by spinning there, and
- * do little else: while others wait whoever is found so gives way soon. One library.
- * core_endsspins: will that be, with the policy that there is?
+ * do little else: whoever is found there is taken for spinning. One library.
+ * core_endsspins: do the slices of those who spin end early, with the policy that there is?
  * Context  the only thread of the program. */
 void spin_library(uintptr_t lo, uintptr_t hi);
 bool core_endsspins(void);

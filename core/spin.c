@@ -9,8 +9,8 @@
  * it has its work to do: then it is looked at again when the slice is twice as old, for it may
  * spin after that. Who is looked at for nothing is left alone for a while.
  *
- * Of a library that spins (spin_library) there is no doubt: whoever is found there does. While one
- * is there, all are looked at as if they were known to spin. */
+ * Whoever is found in a library that spins (spin_library) is taken for one at once, whatever its
+ * registers hold. */
 #include "choose.h"
 #include "preempt.h"
 #include "sched.h"
@@ -145,8 +145,7 @@ static bool seen(struct m *mp, struct g *gp, const void *uc, bool denied)
 	struct spinlooks *l = &mp->looks;
 	uint32_t tick = ld_rlx(&mp->p->schedtick) + 1;
 
-	bool spinner = ld_rlx(&gp->spinner), known = spinner || ld_rlx(&library.hi) != 0;
-	bool first = ld_rlx(&l->tick) != tick || l->gp != gp;
+	bool known = ld_rlx(&gp->spinner), first = ld_rlx(&l->tick) != tick || l->gp != gp;
 
 	/* A late request. */
 	if (ld_rlx(&mp->lookedtick) == tick)
@@ -156,12 +155,19 @@ static bool seen(struct m *mp, struct g *gp, const void *uc, bool denied)
 		l->gp = gp;
 		l->n = 0;
 	}
-	if (in_library(arch_sigpc(uc)) || (spinner && seen_again(gp, arch_sigpc(uc)))) {
+	if (in_library(arch_sigpc(uc))) {
+		gp->spincredit = CREDIT;
+		gp->spinmisses = 0;
+		st_rlx(&gp->spinner, true);
+		st_rlx(&mp->lookedtick, tick);
+		return true;
+	}
+	if (known && seen_again(gp, arch_sigpc(uc))) {
 		st_rlx(&mp->lookedtick, tick);
 		return true;
 	}
 	/* Not to be found so counts once in a slice. */
-	if (spinner && first && --gp->spincredit == 0)
+	if (known && first && --gp->spincredit == 0)
 		forget(gp);
 	if (l->n > 0 && !apart(l, os_threadclock(ld_rlx(&mp->tid))))
 		return false;
@@ -225,9 +231,8 @@ uint64_t spin_check(struct p *pp, struct m *mp, struct g *gp, uint64_t age, uint
 {
 	struct sysmontick *mon = &pp->mon;
 	uint32_t tick = ld_rlx(&pp->schedtick) + 1;
-	bool spinner = ld_rlx(&gp->spinner), known = spinner || ld_rlx(&library.hi) != 0;
-	bool first = mon->looktick != tick, burns;
-	uint64_t due = spinner ? turn_of(gp, pp) : known ? CHOOSE_SPIN_NS : CHOOSE_LOOK_NS, cpu;
+	bool known = ld_rlx(&gp->spinner), first = mon->looktick != tick, burns;
+	uint64_t due = known ? turn_of(gp, pp) : CHOOSE_LOOK_NS, cpu;
 	uint8_t skip;
 
 	/* It had its work to do when it was looked at last. */

@@ -109,6 +109,12 @@ static bool off_in_glibc(void)
 	return false;
 }
 
+/* condemned(), of the caller. */
+static bool ends_here(struct thread *t)
+{
+	return unlikely(condemned(t)) && !off_in_glibc();
+}
+
 /* It is in the midst of nothing any more. */
 static void __attribute__((noreturn)) end(struct thread *t)
 {
@@ -125,7 +131,7 @@ void cancel_point(void)
 {
 	struct thread *t = thread_self();
 
-	if (t && condemned(t))
+	if (t && ends_here(t))
 		end(t);
 }
 
@@ -133,7 +139,7 @@ bool cancel_pending(void)
 {
 	struct thread *t = thread_self();
 
-	return t && condemned(t);
+	return t && ends_here(t);
 }
 
 void cancel_begin(void)
@@ -238,7 +244,7 @@ bool cancel_due(const void *uc)
 {
 	struct thread *t = thread_self();
 
-	if (!condemned(t) || off_in_glibc())
+	if (!ends_here(t))
 		return false;
 	if (ld_rlx(&t->waitsat) != 0)
 		return asleep_there(t, uc);
@@ -285,8 +291,13 @@ void cancel_library(void)
 {
 	struct thread *t = thread_self();
 
-	if (t && unlikely(condemned(t)) && !off_in_glibc())
+	if (t && ends_here(t))
 		cancel_act();
+}
+
+void cancel_fresh(void)
+{
+	real_table.pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
 }
 
 EXPORT int pthread_cancel(pthread_t thread)

@@ -220,10 +220,13 @@ EXPORT int prctl(int option, ...)
 /* Who gives none asks whether there are filters, as Mozilla's sandbox does at its start. */
 bool state_sets_filter(long nr, const long *a)
 {
+	/* The kernel looks at no more of it. */
+	uint32_t op = (uint32_t)a[0];
+
 	if (nr == SYS_prctl)
-		return a[0] == PR_SET_SECCOMP && (a[1] != SECCOMP_MODE_FILTER || a[2] != 0);
+		return op == PR_SET_SECCOMP && (a[1] != SECCOMP_MODE_FILTER || a[2] != 0);
 	return nr == SYS_seccomp &&
-	       ((a[0] == SECCOMP_SET_MODE_FILTER && a[2] != 0) || a[0] == SECCOMP_SET_MODE_STRICT);
+	       ((op == SECCOMP_SET_MODE_FILTER && a[2] != 0) || op == SECCOMP_SET_MODE_STRICT);
 }
 
 /* Does the kernel hand it on to what this kernel thread makes, and to no others? */

@@ -203,6 +203,7 @@ static void thread_main(void *arg)
 
 	if (base_setjmp(&buf, 0) == 0) {
 		__pthread_register_cancel(&buf);
+		cancel_fresh();
 		gbegun();
 		wishes_first(t);
 		/* As glibc has it, an int travels as a pointer. */

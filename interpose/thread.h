@@ -296,6 +296,10 @@ void cancel_leave(void);
 bool cancel_due(const void *uc);
 void cancel_act(void);
 
+/* cancel_fresh: the caller begins, perhaps with a record of glibc's whose last thread ended in the
+ * midst of what glibc does not let be cancelled. */
+void cancel_fresh(void);
+
 /* cancel_library: about to make a call that glibc takes for a point of cancellation, in glibc. */
 void cancel_library(void);
 

@@ -14,7 +14,7 @@ enum { ARCH_SET_CPUID_ = 0x1012 };
 
 static bool keeps(long code)
 {
-	return (code == ARCH_SET_GS && !arch_fsgsbase) || code == ARCH_SET_CPUID_;
+	return (code == ARCH_SET_GS && !arch_loads_bases()) || code == ARCH_SET_CPUID_;
 }
 
 bool segments_change(long nr, const long *a)

@@ -23,10 +23,16 @@ uint32_t arch_pkru_before __attribute__((visibility("hidden")));
 
 void arch_start(void);
 
-void arch_init(void)
+bool arch_loads_bases(void)
 {
 	enum { HWCAP2_FSGSBASE = 2 };
-	arch_fsgsbase = (os_auxv(OS_AT_HWCAP2) & HWCAP2_FSGSBASE) != 0;
+
+	return (os_auxv(OS_AT_HWCAP2) & HWCAP2_FSGSBASE) != 0;
+}
+
+void arch_init(void)
+{
+	arch_fsgsbase = arch_loads_bases();
 }
 
 uintptr_t arch_getfs(void)

@@ -57,6 +57,9 @@ static inline uint32_t arch_tls_word(ptrdiff_t offset)
 /* True if this cpu and kernel let user code load the FS base. Set by arch_init. */
 extern bool arch_fsgsbase __attribute__((visibility("hidden")));
 
+/* The same, asked of the kernel: also before arch_init. */
+bool arch_loads_bases(void);
+
 uintptr_t arch_getfs(void);
 void arch_setfs_slow(uintptr_t base);
 
