@@ -31,7 +31,7 @@ enum {
 	SKIP_MOST = 15,
 };
 
-/* spin_library's; 0: there is none. */
+/* spin_library's; 0: there is none. Relaxed: written before there is a G that may be looked at. */
 static struct {
 	ATOMIC(uintptr_t) lo, hi;
 } library;

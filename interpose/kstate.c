@@ -188,6 +188,7 @@ EXPORT int prctl(int option, ...)
 	struct thread *t = served() ? thread_self() : NULL;
 	unsigned long a[4];
 	va_list args;
+	bool filters;
 	int r;
 
 	va_start(args, option);
@@ -204,13 +205,13 @@ EXPORT int prctl(int option, ...)
 		return (int)io_answer(name_call(option, a[0]));
 	if (gives_up(t, option, a, &r))
 		return r;
-	if (state_sets_filter(SYS_prctl, (const long[]){ option, (long)a[0], (long)a[1] })) {
+	filters = state_sets_filter(SYS_prctl, (const long[]){ option, (long)a[0], (long)a[1] });
+	if (filters) {
 		core_filters();
 		state_settle();
-		thread_state(t);
-	} else if (spoils(option)) {
-		thread_state(t);
 	}
+	if (filters || spoils(option))
+		thread_state(t);
 	return (int)io_answer(arch_syscall6(SYS_prctl, option, (long)a[0], (long)a[1], (long)a[2],
 					    (long)a[3], 0));
 }

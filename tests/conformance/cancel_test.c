@@ -437,6 +437,34 @@ static void *complains_aloud(void *arg)
 	return arg;
 }
 
+/* Called back in the midst of it. */
+static void is_at_a_point(void)
+{
+	pthread_testcancel();
+	usleep(0);
+	cleaned = 1;
+}
+
+static void *complains_by_name(void *arg)
+{
+	error_print_progname = is_at_a_point;
+	EXPECT_EQ(pthread_cancel(pthread_self()), 0);
+	error(0, 0, "%s", "a line that is to be here");
+	pthread_testcancel();
+	EXPECT(!"reached");
+	return arg;
+}
+
+TEST(nor_does_it_end_what_glibc_calls_back_there)
+{
+	pthread_t t;
+
+	cleaned = 0;
+	EXPECT_EQ(pthread_create(&t, NULL, complains_by_name, NULL), 0);
+	expect_cancelled(t);
+	EXPECT_EQ(cleaned, 1);
+}
+
 static void ends_in_the_midst(void)
 {
 	pthread_exit(NULL);

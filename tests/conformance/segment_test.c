@@ -4,10 +4,8 @@
 #include "threads.h"
 
 #include <asm/prctl.h>
-#include <sched.h>
 #include <sys/auxv.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 /* More than there are Ps. */
 enum { MANY = 20, HWCAP2_FSGSBASE_ = 2 };
@@ -41,11 +39,8 @@ static bool may_set(void)
 
 static void stays_there(const long *place)
 {
-	for (int i = 0; i < 200; i++) {
-		if (i % 20 == 0)
-			usleep(100);
-		else
-			sched_yield();
+	for (int i = 0; i < 10; i++) {
+		wander();
 		EXPECT_EQ(there(), *place);
 	}
 }
@@ -107,6 +102,18 @@ TEST(a_base_of_gs_that_an_instruction_sets_is_one_thread_s)
 			start(&t[i], 1, sets_it_and_makes_another, &places[i]);
 		join(t, MANY);
 	}
+}
+
+TEST(one_that_is_set_before_there_is_another_thread_stays_and_is_handed_on)
+{
+	pthread_t t[MANY];
+
+	places[0] = 12345;
+	EXPECT_EQ(arch_prctl(ARCH_SET_GS, (unsigned long)places), 0);
+	start(t, MANY, has_its_maker_s, places);
+	stays_there(places);
+	join(t, MANY);
+	EXPECT_EQ(there(), 12345);
 }
 
 /* ---- one that is stopped in the midst of its computation ---- */

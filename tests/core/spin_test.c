@@ -390,7 +390,8 @@ TEST(who_spins_while_nobody_waits_is_left_alone)
 /* ---- one that is taken for spinning, and is not ---- */
 static ATOMIC(uint64_t) walked;
 
-static void walk_list(void *arg)
+/* In a library's text, for a test that says so. */
+static __attribute__((section("library"), noipa)) void walk_list(void *arg)
 {
 	static void *ring[64];
 	void **at = ring;
@@ -408,13 +409,15 @@ static void walk_list(void *arg)
 	group_done(&grp);
 }
 
-TEST(one_that_is_taken_for_spinning_gets_a_share_beside_one_that_computes)
+static void share(bool library)
 {
 	uint64_t alone, alone_us, both, both_us;
 
 	if (no_signal())
 		return;
 	start(1);
+	if (library)
+		spin_library((uintptr_t)__start_library, (uintptr_t)__stop_library);
 	grp.left = 2;
 	go(walk_list, NULL);
 	sleep_ns(200 * MS);
@@ -431,4 +434,14 @@ TEST(one_that_is_taken_for_spinning_gets_a_share_beside_one_that_computes)
 	EXPECT(both * alone_us * 10 > alone * both_us);
 	st_rlx(&stop, 1);
 	group_wait(&grp);
+}
+
+TEST(one_that_is_taken_for_spinning_gets_a_share_beside_one_that_computes)
+{
+	share(false);
+}
+
+TEST(one_that_computes_in_a_library_that_spins_gets_a_share_too)
+{
+	share(true);
 }
