@@ -211,15 +211,21 @@ static void run_late(uint64_t now, bool deep)
 	}
 }
 
-/* Is it for sysmon to look at the poller: does somebody wait, and nobody block there, or lately? */
+/* Is it for sysmon to look at the poller: does somebody wait, every P do something else, and nobody
+ * block there? After a second such look, or when told, also while that is not so for a moment. */
 static bool polls(uint64_t now)
 {
-	static uint64_t seen;
+	static uint64_t seen, since;
 
-	if ((netpoll_anywaiters() && ld_sc(&sched.lastpoll) != 0) ||
-	    (ld_rlx(&sched.unpolled) && xchg_acq(&sched.unpolled, false)))
+	if (!netpoll_anywaiters() || ld_sc(&sched.lastpoll) == 0 || ld_sc(&sched.npidle) > 0)
+		since = 0;
+	else if (since == 0)
+		since = now;
+	else if (now - since >= POLL_EARLY_NS / 2)
 		seen = now;
-	return now - seen < POLL_WATCH_NS;
+	if (ld_rlx(&sched.unpolled) && xchg_acq(&sched.unpolled, false))
+		seen = now;
+	return since != 0 || now - seen < POLL_WATCH_NS;
 }
 
 /* WS_F5. The caller waits for a descriptor, or may be about to, and others have the P; sysmon may
@@ -270,6 +276,17 @@ static void start_if_forgotten(void)
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
 	return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
+/* Of all Ps. */
+static uint64_t slices_begun(void)
+{
+	int32_t n = ld_acq(&sched.gomaxprocs);
+	uint64_t sum = 0;
+
+	for (int32_t i = 0; i < n; i++)
+		sum += ld_rlx(&sched.allp[i]->schedtick);
+	return sum;
 }
 
 /* How often it is to come by though all is idle; 0: it need not. */
@@ -363,7 +380,7 @@ static uint64_t longest(bool waits)
 
 void sysmon(void)
 {
-	uint64_t idlesince = 0, next = UINT64_MAX, taken = nanotime();
+	uint64_t idlesince = 0, slices = 0, next = UINT64_MAX, taken = nanotime();
 	uint32_t pursuits = 0;
 	int called;
 	bool pursued = false, deep = false, offp = false, waits = false;
@@ -392,10 +409,13 @@ void sysmon(void)
 		if (slept ||
 		    (unlikely(ld_rlx(&sched.sysmonhurry)) && xchg_acq(&sched.sysmonhurry, false)))
 			taken = now;
-		if (ld_sc(&sched.npidle) != ld_rlx(&sched.gomaxprocs))
+		/* Who is idle now and then, as most servers are, is not to wake it each time. */
+		if (ld_sc(&sched.npidle) != ld_rlx(&sched.gomaxprocs)) {
 			idlesince = 0;
-		else if (idlesince == 0)
+		} else if (idlesince == 0 || slices_begun() != slices) {
 			idlesince = now;
+			slices = slices_begun();
+		}
 		/* Whoever leaves its call needs no other M for its P. */
 		pursuits = ld_sc(&sched.pursuits);
 		pursued = check_pursued(&called);

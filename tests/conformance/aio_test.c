@@ -1,0 +1,81 @@
+/* Asynchronous writes of one descriptor are done in the order in which they were asked for, by a
+ * thread that is not the first, too; and who asks finds errno as it was. */
+#include "threads.h"
+
+#include <aio.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { WRITES = 200 };
+
+static struct aiocb asked[WRITES];
+static char bytes[WRITES];
+static int fd;
+
+/* What a call finds on its stack that looks at more than it was given. */
+static __attribute__((noinline)) int litter(int value)
+{
+	volatile int on_stack[1000];
+
+	for (int i = 0; i < 1000; i++)
+		on_stack[i] = value;
+	return on_stack[value % 1000];
+}
+
+static void await_all(void)
+{
+	for (int i = 0; i < WRITES; i++) {
+		const struct aiocb *one[] = { &asked[i] };
+		while (aio_error(&asked[i]) == EINPROGRESS)
+			aio_suspend(one, 1, NULL);
+		EXPECT(aio_return(&asked[i]) == 1);
+	}
+}
+
+static void *writes(void *arg)
+{
+	for (int i = 0; i < WRITES; i++) {
+		struct aiocb *list[] = { &asked[i] };
+		bytes[i] = (char)i;
+		memset(&asked[i], 0, sizeof(asked[i]));
+		asked[i].aio_fildes = fd;
+		asked[i].aio_buf = &bytes[i];
+		asked[i].aio_nbytes = 1;
+		asked[i].aio_lio_opcode = LIO_WRITE;
+		asked[i].aio_sigevent.sigev_notify = SIGEV_NONE;
+		(void)litter(i * 1000);
+		errno = 0;
+		if (arg)
+			EXPECT(lio_listio(LIO_NOWAIT, list, 1, NULL) == 0);
+		else
+			EXPECT(aio_write(&asked[i]) == 0);
+		EXPECT(errno == 0);
+	}
+	await_all();
+	return NULL;
+}
+
+static void in_order(void *arg)
+{
+	char path[] = "/tmp/aio_test.XXXXXX", got[WRITES + 1];
+
+	fd = mkstemp(path);
+	EXPECT(fd >= 0 && unlink(path) == 0);
+	EXPECT(fcntl(fd, F_SETFL, O_APPEND) == 0);
+	(void)on_thread(writes, arg);
+	EXPECT(pread(fd, got, sizeof(got), 0) == WRITES);
+	EXPECT(memcmp(got, bytes, WRITES) == 0);
+	close(fd);
+}
+
+TEST(writes_are_done_in_order)
+{
+	in_order(NULL);
+}
+
+TEST(writes_of_a_list_are_done_in_order)
+{
+	in_order(&fd);
+}
