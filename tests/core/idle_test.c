@@ -10,7 +10,7 @@
 #include "raw.h"
 #include "sched.h"
 
-enum { PARKED = 400, READERS = 400, SLEEPERS = 200 };
+enum { PARKED = 400, READERS = 400, SLEEPERS = 200, STATUS = 4096 };
 
 static struct group grp;
 static ATOMIC(uint32_t) never, ready_to_watch, watched;
@@ -75,6 +75,14 @@ static long number_after(const char *text, const char *name)
 	return at ? atol(at + strlen(name)) : 0;
 }
 
+static void status_of(struct m *mp, char text[STATUS])
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/status", ld_rlx(&mp->tid));
+	EXPECT(os_readfile(path, text, STATUS) > 0);
+}
+
 /* All Ms, sysmon's too; and whether each of them sleeps. */
 static struct seen look(bool *asleep)
 {
@@ -83,9 +91,8 @@ static struct seen look(bool *asleep)
 	*asleep = true;
 
 	for (struct m *mp = ld_acq(&sched.allm); mp; mp = mp->alllink) {
-		char path[64], text[4096];
-		snprintf(path, sizeof(path), "/proc/self/task/%d/status", ld_rlx(&mp->tid));
-		EXPECT(os_readfile(path, text, sizeof(text)) > 0);
+		char text[STATUS];
+		status_of(mp, text);
 		*asleep &= strstr(text, "\nState:\tS") != NULL;
 		s.voluntary += number_after(text, "\nvoluntary_ctxt_switches:");
 		s.nonvoluntary += number_after(text, "\nnonvoluntary_ctxt_switches:");
@@ -189,4 +196,72 @@ TEST(one_who_sleeps_a_second_at_a_time_wakes_nobody_else)
 	/* Its M, sysmon's rounds, of which there are more where others have the cpu, and what they
 	 * find on the way: on a quiet machine five. */
 	EXPECT(n <= 50 * (long)ticks_seen);
+}
+
+/* ---- a server that is asked now and then ---- */
+enum { ASKED = 300, GAP_MS = 3 };
+
+static int answers[2];
+static long sysmon_woke, took_ms, long_gaps;
+
+static void answers_all(void *arg)
+{
+	int fd = fds[0][0];
+	char c;
+
+	(void)arg;
+	for (;;) {
+		uint32_t ticket = netpoll_ticket(fd, POLL_READ);
+		long n = raw_read(fd, &c, 1);
+		if (n == 0)
+			break;
+		if (n == 1)
+			EXPECT_EQ(raw_write(answers[1], &c, 1), 1);
+		else
+			EXPECT_EQ(netpoll_wait(fd, POLL_READ, ticket, NULL), 0);
+	}
+	group_done(&grp);
+}
+
+static long sysmon_switches(void)
+{
+	char text[STATUS];
+
+	status_of(sched.sysmonm, text);
+	return number_after(text, "\nvoluntary_ctxt_switches:");
+}
+
+static void *asks(void *arg)
+{
+	long woke = sysmon_switches();
+	uint64_t began = now_ns(), last = began;
+	char c = 0;
+
+	for (int i = 0; i < ASKED; i++) {
+		usleep(GAP_MS * 1000);
+		EXPECT_EQ(raw_write(fds[0][1], &c, 1), 1);
+		EXPECT_EQ(raw_read(answers[0], &c, 1), 1);
+		/* Where others have the cpu: after such a pause sysmon sleeps deeply. */
+		long_gaps += now_ns() - last > (uint64_t)2 * GAP_MS * MS;
+		last = now_ns();
+	}
+	took_ms = (long)((now_ns() - began) / MS);
+	sysmon_woke = sysmon_switches() - woke;
+	raw_close(fds[0][1]);
+	return arg;
+}
+
+TEST(who_is_asked_now_and_then_does_not_wake_sysmon_each_time)
+{
+	raw_pipe(fds[0], RAW_NONBLOCK);
+	raw_pipe(answers, 0);
+	start(2);
+	watcher(asks, NULL);
+	grp.left = 1;
+	go(answers_all, NULL);
+	group_wait(&grp);
+	test_say("  %lld wakes in %lld ms, %lld long gaps", (long long)sysmon_woke,
+		 (long long)took_ms, (long long)long_gaps);
+	/* Each 10 ms. */
+	EXPECT(sysmon_woke <= took_ms / 10 * 2 + long_gaps * 10 + 10);
 }
