@@ -191,6 +191,7 @@ struct m {
 	struct p *nextp; /* given by startm before the wake-up */
 	struct p *oldp; /* held before the last hand-off */
 	struct g *pendingg; /* taken off a queue, to be run by the g0 loop */
+	uint64_t polled; /* when it came out of the poller to run somebody, in cycles, or 0 */
 	ATOMIC(struct g *) lockedg; /* written by this M, or by who holds its G */
 	bool spoilt; /* its kernel thread ends with lockedg */
 	bool expects; /* idle, and its G to come back to it: guest.h; under sched.lock */

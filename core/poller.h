@@ -30,6 +30,25 @@ bool netpoll_anyunsure(void);
  * set. Without the means for it, waits by that clock end late after it was set forward. */
 void netpoll_watchclock(void);
 
+/* sysmon_polls: the caller goes on with something else than the poller, and perhaps nobody blocks
+ * there while somebody waits: if sysmon was to sleep for long it looks soon. sysmon_watches: from
+ * its next look on it looks each ms for a while, and that one is as near: else false. */
+enum { POLL_EARLY_NS = 1000 * 1000 };
+void sysmon_polls(void);
+bool sysmon_watches(void);
+
+/* ---- brief.c: who polls while one who came out of the poller runs what it found ---- */
+struct m;
+struct g;
+
+/* poll_left: it is to run gp, and readied so many others: true if nobody need poll meanwhile.
+ * poll_back: it looks for something to run again. Context: g0 with a P.
+ * poll_forgotten: has nobody polled for long, though somebody waits? Sysmon's, while a P is idle.
+ */
+bool poll_left(struct m *mp, const struct g *gp, int32_t others);
+void poll_back(struct m *mp);
+bool poll_forgotten(uint64_t now);
+
 /* ---- a backend: how the kernel is asked ---- */
 struct pollevent {
 	uint64_t data; /* as given to add */

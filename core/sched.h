@@ -406,9 +406,6 @@ void sysmon(void) __attribute__((noreturn));
  * the oldest slices end, by sysmon; false: a P is idle. Context: g0 without a P. */
 bool ready_early(struct glist *list);
 
-/* sysmon_polls: the caller goes on with something else than the poller, and perhaps nobody blocks
- * there while somebody waits: if sysmon was to sleep for long it looks soon. */
-void sysmon_polls(void);
 int preempt_init(bool enabled);
 
 /* preemptone: asks that the G on pp, whose M burns cpu or makes calls, give way. False if there is

@@ -253,9 +253,27 @@ void wakenetpoller(uint64_t when)
 	}
 }
 
+/* The first of those that netpoll found ready, to be run; the others are queued. */
+static struct g *run_first(struct m *mp, struct glist *list, bool *wake)
+{
+	struct g *gp = list->head;
+
+	list->head = gp->schedlink;
+	list->n--;
+	count_by(mp->p, pollready, (uint64_t)list->n + 1);
+	*wake = !poll_left(mp, gp, list->n);
+	injectglist(mp, list);
+	await_parked(gp);
+	CHECK(GMP_G4, ld_acq(&gp->status) == GWAITING);
+	st_rlx(&gp->status, GRUNNABLE);
+	trace_ready(mp, gp);
+	return gp;
+}
+
 /* Blocks in the poller, which no other M does now, until `until` (0: no limit). True if
- * mp has a P again; *gp may be set. */
-static bool poll_blocking(struct m *mp, struct g **gp, uint64_t until, bool was_spinning)
+ * mp has a P again; *gp may be set, and *wake if somebody else must poll while it runs. */
+static bool poll_blocking(struct m *mp, struct g **gp, uint64_t until, bool was_spinning,
+			  bool *wake)
 {
 	struct glist list;
 	struct p *pp;
@@ -294,16 +312,7 @@ static bool poll_blocking(struct m *mp, struct g **gp, uint64_t until, bool was_
 	if (list.head) {
 		if (ld_sc(&sched.npidle) == 0)
 			sysmon_polls();
-		struct g *first = list.head;
-		list.head = first->schedlink;
-		list.n--;
-		count_by(pp, pollready, (uint64_t)list.n + 1);
-		injectglist(mp, &list);
-		await_parked(first);
-		CHECK(GMP_G4, ld_acq(&first->status) == GWAITING);
-		st_rlx(&first->status, GRUNNABLE);
-		trace_ready(mp, first);
-		*gp = first;
+		*gp = run_first(mp, &list, wake);
 		return true;
 	}
 	if (was_spinning)
@@ -318,6 +327,8 @@ struct g *findrunnable(struct m *mp, bool *inherit, bool *wake)
 	struct g *gp;
 
 	*wake = false;
+	if (mp->polled != 0)
+		poll_back(mp);
 top:
 	*inherit = false;
 	struct p *pp = mp->p;
@@ -368,19 +379,8 @@ top:
 			injectglist(mp, &list);
 			goto top;
 		}
-		if (list.head) {
-			gp = list.head;
-			list.head = gp->schedlink;
-			list.n--;
-			count_by(pp, pollready, (uint64_t)list.n + 1);
-			injectglist(mp, &list);
-			await_parked(gp);
-			CHECK(GMP_G4, ld_acq(&gp->status) == GWAITING);
-			st_rlx(&gp->status, GRUNNABLE);
-			trace_ready(mp, gp);
-			*wake = true;
-			return gp;
-		}
+		if (list.head)
+			return run_first(mp, &list, wake);
 	}
 	/* 7 */
 	if (mp->spinning || choose_spin()) {
@@ -422,9 +422,7 @@ top:
 	}
 	/* 10 */
 	if ((netpoll_anywaiters() || until != 0) && xchg_sc(&sched.lastpoll, 0) != 0) {
-		if (poll_blocking(mp, &gp, until, was_spinning)) {
-			/* While gp runs, somebody else must poll. */
-			*wake = gp != NULL;
+		if (poll_blocking(mp, &gp, until, was_spinning, wake)) {
 			if (gp)
 				return gp;
 			goto top;

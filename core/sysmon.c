@@ -26,9 +26,8 @@ enum {
 	 * no more than that, and each wake is paid for by time without. */
 	DELAY_PART = 8,
 	POLL_NS = 10 * 1000 * 1000,
-	/* While Gs wait for descriptors and every P is deep in a slice; and how long sysmon goes on
-	 * looking so often, for who was served is soon back. */
-	POLL_EARLY_NS = 1000 * 1000,
+	/* How long sysmon goes on looking each ms (POLL_EARLY_NS), which it does while Gs wait for
+	 * descriptors and every P is deep in a slice: for who was served is soon back. */
 	POLL_WATCH_NS = 20 * 1000 * 1000,
 	/* So long it looks for guests after one. */
 	SERVE_WATCH_NS = 20 * 1000 * 1000,
@@ -223,7 +222,7 @@ static bool polls(uint64_t now)
 		since = now;
 	else if (now - since >= POLL_EARLY_NS / 2)
 		seen = now;
-	if (ld_rlx(&sched.unpolled) && xchg_acq(&sched.unpolled, false))
+	if (ld_sc(&sched.unpolled) && xchg_acq(&sched.unpolled, false))
 		seen = now;
 	return since != 0 || now - seen < POLL_WATCH_NS;
 }
@@ -242,6 +241,17 @@ void sysmon_polls(void)
 	notewakeup(&sched.sysmonnote);
 }
 
+/* As there: one of the two sees the other. */
+bool sysmon_watches(void)
+{
+	uint64_t wake;
+
+	st_sc(&sched.unpolled, true);
+	wake = ld_sc(&sched.sysmonwake);
+	/* 0: it sleeps deeply, or has just begun; or there is none. */
+	return wake != 0 && wake <= nanotime() + POLL_EARLY_NS + TIMER_SLACK_NS;
+}
+
 /* True if every P is busy with a slice that is not fresh. */
 static bool all_deep(uint64_t now)
 {
@@ -258,8 +268,9 @@ static bool all_deep(uint64_t now)
 	return true;
 }
 
-/* L2: work, an idle P, and nobody who looks. It happens when an M could not be had. */
-static void start_if_forgotten(void)
+/* L2: work, an idle P, and nobody who looks. It happens when an M could not be had; or when nobody
+ * polls, for who left the poller was to be back before (brief.c). */
+static void start_if_forgotten(uint64_t now)
 {
 	int32_t n = ld_acq(&sched.gomaxprocs);
 	bool work = ld_sc(&sched.runqsize) > 0;
@@ -268,7 +279,7 @@ static void start_if_forgotten(void)
 		return;
 	for (int32_t i = 0; i < n && !work; i++)
 		work = !runqempty(sched.allp[i]);
-	if (work)
+	if (work || poll_forgotten(now))
 		wakep(NULL);
 }
 
@@ -427,7 +438,7 @@ void sysmon(void)
 		deep = all_deep(now);
 		run_late(now, deep);
 		serve_early(now);
-		start_if_forgotten();
+		start_if_forgotten(now);
 		report_tick(now);
 		asleep_round(now);
 		gfree_age(now);

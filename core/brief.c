@@ -1,0 +1,56 @@
+/* Who comes out of the poller with somebody to run: is another M woken, to poll in its place? That
+ * costs as much as a brief answer, and after a brief one it is back before the other gets there: a
+ * client that waits for each answer was served half as fast on two Ps as on one. So where the last
+ * ones were brief, and follow closely, nobody is woken. Sysmon looks each ms then, and wakes one if
+ * this one lasts; after that many are to be brief before any is taken for it. */
+#include "core.h"
+#include "policies/turns.h"
+#include "poller.h"
+#include "sched.h"
+
+enum {
+	BRIEF_CYCLES = 2 * ARCH_CYCLES_20US,
+	CLOSE_CYCLES = 10 * ARCH_CYCLES_20US,
+	BELIEVED = 4,
+	DOUBTED = -64,
+	/* Who polls sees to the timers of idle Ps, too. */
+	TIMERS_NS = 2 * 1000 * 1000,
+};
+
+static ATOMIC(int32_t) brief; /* so many in a row were */
+static ATOMIC(uint64_t) left; /* when one last came out, in cycles */
+
+bool poll_left(struct m *mp, const struct g *gp, int32_t others)
+{
+	uint64_t now = arch_cycles(), before = ld_rlx(&left), timer;
+
+	st_rlx(&left, now);
+	mp->polled = now;
+	if (others > 0 || now - before > CLOSE_CYCLES || ld_rlx(&brief) < BELIEVED ||
+	    ld_sc(&sched.npidle) == 0 || gp->lockedm || gp->home || choose_turned())
+		return false;
+	timer = timers_next();
+	return (timer == 0 || timer > nanotime() + TIMERS_NS) && sysmon_watches();
+}
+
+void poll_back(struct m *mp)
+{
+	bool was = arch_cycles() - mp->polled < BRIEF_CYCLES;
+	int32_t n = ld_rlx(&brief);
+
+	mp->polled = 0;
+	if (was && n < BELIEVED)
+		st_rlx(&brief, n + 1);
+	else if (!was && n > 0)
+		st_rlx(&brief, 0);
+}
+
+bool poll_forgotten(uint64_t now)
+{
+	uint64_t last = ld_sc(&sched.lastpoll);
+
+	if (last == 0 || last + POLL_EARLY_NS / 2 > now || !netpoll_anywaiters())
+		return false;
+	st_rlx(&brief, DOUBTED);
+	return true;
+}
