@@ -11,6 +11,8 @@
 enum {
 	BRIEF_CYCLES = 2 * ARCH_CYCLES_20US,
 	CLOSE_CYCLES = 10 * ARCH_CYCLES_20US,
+	/* A call that finds an event returns in less. */
+	WAIT_CYCLES = ARCH_CYCLES_20US / 4,
 	BELIEVED = 4,
 	DOUBTED = -64,
 	/* Who polls sees to the timers of idle Ps, too. */
@@ -19,6 +21,7 @@ enum {
 
 static ATOMIC(int32_t) brief; /* so many in a row were */
 static ATOMIC(uint64_t) left; /* when one last came out, in cycles */
+static ATOMIC(int32_t) vain; /* so many looks in a row were, and the waits after them were none */
 
 bool poll_left(struct m *mp, const struct g *gp, int32_t others)
 {
@@ -43,6 +46,29 @@ void poll_back(struct m *mp)
 		st_rlx(&brief, n + 1);
 	else if (!was && n > 0)
 		st_rlx(&brief, 0);
+}
+
+/* Who is about to wait sees there what the look would have found. */
+bool poll_looks(void)
+{
+	return ld_rlx(&vain) < BELIEVED || ld_sc(&sched.npidle) + 1 < ld_rlx(&sched.gomaxprocs) ||
+	       choose_policed() || choose_turned();
+}
+
+void poll_looked(bool found)
+{
+	int32_t n = ld_rlx(&vain);
+
+	if (found && n > 0)
+		st_rlx(&vain, 0);
+	else if (!found && n < BELIEVED)
+		st_rlx(&vain, n + 1);
+}
+
+void poll_waited(uint64_t since)
+{
+	if (ld_rlx(&vain) > 0 && arch_cycles() - since < WAIT_CYCLES)
+		st_rlx(&vain, 0);
 }
 
 bool poll_forgotten(uint64_t now)

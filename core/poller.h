@@ -47,6 +47,12 @@ struct g;
  */
 bool poll_left(struct m *mp, const struct g *gp, int32_t others);
 void poll_back(struct m *mp);
+
+/* poll_looks: is it worth a call to look at the poller before waiting there? poll_looked: it was
+ * looked. poll_waited: it was waited, since that time in cycles. */
+bool poll_looks(void);
+void poll_looked(bool found);
+void poll_waited(uint64_t since);
 bool poll_forgotten(uint64_t now);
 
 /* ---- a backend: how the kernel is asked ---- */

@@ -278,6 +278,7 @@ static bool poll_blocking(struct m *mp, struct g **gp, uint64_t until, bool was_
 	struct glist list;
 	struct p *pp;
 	int64_t delay = -1;
+	uint64_t began;
 
 	/* Published before the last look at the clock and the block: an adder of an earlier
 	 * timer reads it after its insertion and breaks the poll. */
@@ -289,7 +290,9 @@ static bool poll_blocking(struct m *mp, struct g **gp, uint64_t until, bool was_
 			until = next;
 		delay = until > now ? (int64_t)(until - now) : 0;
 	}
+	began = arch_cycles();
 	list = netpoll(delay);
+	poll_waited(began);
 	st_sc(&sched.polluntil, 0);
 	st_rlx(&sched.now, nanotime());
 	st_sc(&sched.lastpoll, ld_rlx(&sched.now));
@@ -372,8 +375,9 @@ top:
 	if (ld_rlx(&sched.runqsize) != 0 && (gp = take_global(mp, choose_batch())) != NULL)
 		return gp;
 	/* 6 */
-	if (netpoll_anywaiters() && ld_rlx(&sched.lastpoll) != 0) {
+	if (netpoll_anywaiters() && ld_rlx(&sched.lastpoll) != 0 && poll_looks()) {
 		struct glist list = netpoll(0);
+		poll_looked(list.head != NULL);
 		if (list.head && choose_policed()) {
 			count_by(pp, pollready, (uint64_t)list.n);
 			injectglist(mp, &list);

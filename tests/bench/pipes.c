@@ -1,8 +1,12 @@
-/* Blocking calls: a byte to and fro between two threads, a byte that is always there. */
+/* Blocking calls: a byte to and fro between two threads, and between two processes; a byte that is
+ * always there. */
 #include "bench.h"
 
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* ends[me]: where I read, where I write. An operation is a round trip. */
@@ -68,9 +72,72 @@ static uint64_t zero(uint64_t n)
 	return bench_now() - t0;
 }
 
+/* A client in a process of its own, a plain one however the server is run: it asks, and waits for
+ * each answer. */
+static void client(int argc, char **argv)
+{
+	int fd;
+
+	MUST(argc == 2);
+	fd = atoi(argv[0]);
+	for (long i = 0, n = atol(argv[1]); i < n; i++) {
+		unsigned char c = (unsigned char)i;
+		MUST(write(fd, &c, 1) == 1);
+		MUST(read(fd, &c, 1) == 1);
+		MUST(c == (unsigned char)i);
+	}
+}
+
+static pid_t start_client(int fd, uint64_t n)
+{
+	pid_t pid = fork();
+
+	MUST(pid >= 0);
+	if (pid == 0) {
+		char of[32], many[32], *none[] = { NULL };
+		snprintf(of, sizeof(of), "%d", fd);
+		snprintf(many, sizeof(many), "%llu", (unsigned long long)n);
+		execle("/proc/self/exe", "pipes", "client", of, many, NULL, none);
+		_exit(127);
+	}
+	return pid;
+}
+
+static void server(unsigned me, uint64_t n)
+{
+	unsigned char c;
+
+	(void)me;
+	for (uint64_t i = 0; i < n; i++) {
+		MUST(read(ends[0].in, &c, 1) == 1);
+		MUST(write(ends[0].out, &c, 1) == 1);
+	}
+}
+
+static uint64_t answer(uint64_t n)
+{
+	int s[2], status;
+	uint64_t ns;
+	pid_t pid;
+
+	MUST(socketpair(AF_UNIX, SOCK_STREAM, 0, s) == 0);
+	MUST(fcntl(s[0], F_SETFD, FD_CLOEXEC) == 0);
+	ends[0].in = ends[0].out = s[0];
+	pid = start_client(s[1], n);
+	MUST(close(s[1]) == 0);
+	/* Until the first time it has asked: what it takes to start it is no part of the figure. */
+	MUST(recv(s[0], &status, 1, MSG_PEEK) == 1);
+	ns = bench_team(1, server, n);
+	MUST(waitpid(pid, &status, 0) == pid && status == 0);
+	MUST(close(s[0]) == 0);
+	return ns;
+}
+
 const struct row bench_rows[] = {
 	{ .name = "pipe", .timed = pipe_pair },
 	{ .name = "socketpair", .timed = socket_pair },
+	{ .name = "answer", .timed = answer },
+	{ .name = "client", .once = client },
 	{ .name = "read-zero", .timed = zero, .threaded = true },
 	{ 0 },
 };

@@ -101,6 +101,7 @@ ROWS = [
     Row("locks rwlock-64", go=True),
     Row("pipes pipe", go=True),
     Row("pipes socketpair", go=True),
+    Row("pipes answer", go=True),
     Row("pipes read-zero", go=True),
     echo_row("echo-1000", "echo against 1000"),
     echo_row("echo-8000", "echo against 8000"),

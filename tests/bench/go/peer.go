@@ -6,6 +6,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"runtime"
 	"sort"
 	"strconv"
@@ -371,6 +372,46 @@ func socketpair(n int) time.Duration {
 	return d
 }
 
+// A process of its own, that asks and waits for each answer, by calls that block.
+func client(args []string) {
+	n, err := strconv.Atoi(args[0])
+	must(err == nil, "a number")
+	var c [1]byte
+	for i := 0; i < n; i++ {
+		c[0] = byte(i)
+		k, err := syscall.Write(3, c[:])
+		must(err == nil && k == 1, "the byte was written")
+		k, err = syscall.Read(3, c[:])
+		must(err == nil && k == 1 && c[0] == byte(i), "the byte that was read")
+	}
+}
+
+func answer(n int) time.Duration {
+	fd, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	must(err == nil && syscall.SetNonblock(fd[0], true) == nil, "socketpair")
+	f, theirs := os.NewFile(uintptr(fd[0]), "0"), os.NewFile(uintptr(fd[1]), "1")
+	cmd := exec.Command("/proc/self/exe", "pipes", "client", strconv.Itoa(n))
+	cmd.ExtraFiles = []*os.File{theirs}
+	must(cmd.Start() == nil, "the client")
+	theirs.Close()
+	var c [1]byte
+	// The first one apart: what it takes to start the client is no part of the figure.
+	k, err := f.Read(c[:])
+	must(err == nil && k == 1, "the byte was read")
+	put(f, c[0])
+	d := team(1, func(me, n int) {
+		var c [1]byte
+		for i := 1; i < n; i++ {
+			k, err := f.Read(c[:])
+			must(err == nil && k == 1, "the byte was read")
+			put(f, c[0])
+		}
+	}, n)
+	must(cmd.Wait() == nil, "the client's end")
+	f.Close()
+	return d
+}
+
 func readZero(n int) time.Duration {
 	f, err := os.Open("/dev/zero")
 	must(err == nil, "open")
@@ -689,6 +730,8 @@ var rows = map[string]func([]string){
 	"locks rwlock-64":          timed(64, rwlock64),
 	"pipes pipe":               timed(1, pipes),
 	"pipes socketpair":         timed(1, socketpair),
+	"pipes answer":             timed(1, answer),
+	"pipes client":             client,
 	"pipes read-zero":          timed(1, readZero),
 	"compute crowd-16":         crowd,
 	"compute mixed":            mixed,
