@@ -9,7 +9,7 @@
 #include "sched.h"
 
 enum {
-	BRIEF_CYCLES = 2 * ARCH_CYCLES_20US,
+	BRIEF_CYCLES = 5 * ARCH_CYCLES_20US,
 	CLOSE_CYCLES = 10 * ARCH_CYCLES_20US,
 	/* A call that finds an event returns in less. */
 	WAIT_CYCLES = ARCH_CYCLES_20US / 4,
@@ -23,13 +23,26 @@ static ATOMIC(int32_t) brief; /* so many in a row were */
 static ATOMIC(uint64_t) left; /* when one last came out, in cycles */
 static ATOMIC(int32_t) vain; /* so many looks in a row were, and the waits after them were none */
 
-bool poll_left(struct m *mp, const struct g *gp, int32_t others)
+bool poll_brief(void)
+{
+	return ld_rlx(&brief) >= BELIEVED;
+}
+
+void poll_doubt(void)
+{
+	st_rlx(&brief, DOUBTED);
+}
+
+bool poll_left(struct m *mp, const struct g *gp, int32_t others, bool waited)
 {
 	uint64_t now = arch_cycles(), before = ld_rlx(&left), timer;
 
 	st_rlx(&left, now);
 	mp->polled = now;
-	if (others > 0 || now - before > CLOSE_CYCLES || ld_rlx(&brief) < BELIEVED ||
+	/* It was there before: they come side by side, and another P would have had it run. */
+	if (!waited && ld_rlx(&brief) > 0)
+		st_rlx(&brief, 0);
+	if (others > 0 || now - before > CLOSE_CYCLES || !poll_brief() ||
 	    ld_sc(&sched.npidle) == 0 || gp->lockedm || gp->home || choose_turned())
 		return false;
 	timer = timers_next();
@@ -65,18 +78,22 @@ void poll_looked(bool found)
 		st_rlx(&vain, n + 1);
 }
 
-void poll_waited(uint64_t since)
+bool poll_waited(uint64_t since)
 {
-	if (ld_rlx(&vain) > 0 && arch_cycles() - since < WAIT_CYCLES)
+	bool waited = arch_cycles() - since >= WAIT_CYCLES;
+
+	if (!waited && ld_rlx(&vain) > 0)
 		st_rlx(&vain, 0);
+	return waited;
 }
 
 bool poll_forgotten(uint64_t now)
 {
 	uint64_t last = ld_sc(&sched.lastpoll);
 
-	if (last == 0 || last + POLL_EARLY_NS / 2 > now || !netpoll_anywaiters())
+	if (last == 0 || last + POLL_EARLY_NS / 2 > now ||
+	    (!netpoll_anywaiters() && timers_next() == 0))
 		return false;
-	st_rlx(&brief, DOUBTED);
+	poll_doubt();
 	return true;
 }

@@ -41,19 +41,24 @@ bool sysmon_watches(void);
 struct m;
 struct g;
 
-/* poll_left: it is to run gp, and readied so many others: true if nobody need poll meanwhile.
- * poll_back: it looks for something to run again. Context: g0 with a P.
- * poll_forgotten: has nobody polled for long, though somebody waits? Sysmon's, while a P is idle.
- */
-bool poll_left(struct m *mp, const struct g *gp, int32_t others);
+/* poll_left: it is to run gp, and readied so many others; had it waited for that, or was it there?
+ * True if nobody need poll meanwhile. poll_back: it looks for something to run again. Context: g0
+ * with a P. */
+bool poll_left(struct m *mp, const struct g *gp, int32_t others, bool waited);
 void poll_back(struct m *mp);
 
+/* poll_brief: were the last ones brief? poll_doubt: one was not, and others waited. poll_forgotten:
+ * has nobody polled for long, though somebody waits or a timer does? Sysmon's, while a P is idle.
+ */
+bool poll_brief(void);
+void poll_doubt(void);
+bool poll_forgotten(uint64_t now);
+
 /* poll_looks: is it worth a call to look at the poller before waiting there? poll_looked: it was
- * looked. poll_waited: it was waited, since that time in cycles. */
+ * looked. poll_waited: it was waited, since that time in cycles; false if it was no wait. */
 bool poll_looks(void);
 void poll_looked(bool found);
-void poll_waited(uint64_t since);
-bool poll_forgotten(uint64_t now);
+bool poll_waited(uint64_t since);
 
 /* ---- a backend: how the kernel is asked ---- */
 struct pollevent {

@@ -27,6 +27,9 @@ void resetspinning(struct m *mp)
 	CHECK(WS_I6, before > 0);
 	/* WS_I5: we were perhaps the only one looking, and submitters relied on us. */
 	wakep(mp);
+	/* And to poll. */
+	if (ld_sc(&sched.npidle) == 0 && netpoll_anywaiters())
+		sysmon_polls();
 }
 
 /* WS_L1, by WS_I5. The caller queued a G, and then did something sequentially consistent (an
@@ -254,14 +257,14 @@ void wakenetpoller(uint64_t when)
 }
 
 /* The first of those that netpoll found ready, to be run; the others are queued. */
-static struct g *run_first(struct m *mp, struct glist *list, bool *wake)
+static struct g *run_first(struct m *mp, struct glist *list, bool waited, bool *wake)
 {
 	struct g *gp = list->head;
 
 	list->head = gp->schedlink;
 	list->n--;
 	count_by(mp->p, pollready, (uint64_t)list->n + 1);
-	*wake = !poll_left(mp, gp, list->n);
+	*wake = !poll_left(mp, gp, list->n, waited);
 	injectglist(mp, list);
 	await_parked(gp);
 	CHECK(GMP_G4, ld_acq(&gp->status) == GWAITING);
@@ -279,6 +282,7 @@ static bool poll_blocking(struct m *mp, struct g **gp, uint64_t until, bool was_
 	struct p *pp;
 	int64_t delay = -1;
 	uint64_t began;
+	bool waited;
 
 	/* Published before the last look at the clock and the block: an adder of an earlier
 	 * timer reads it after its insertion and breaks the poll. */
@@ -292,7 +296,7 @@ static bool poll_blocking(struct m *mp, struct g **gp, uint64_t until, bool was_
 	}
 	began = arch_cycles();
 	list = netpoll(delay);
-	poll_waited(began);
+	waited = poll_waited(began);
 	st_sc(&sched.polluntil, 0);
 	st_rlx(&sched.now, nanotime());
 	st_sc(&sched.lastpoll, ld_rlx(&sched.now));
@@ -313,9 +317,9 @@ static bool poll_blocking(struct m *mp, struct g **gp, uint64_t until, bool was_
 		injectglist(mp, &list);
 	}
 	if (list.head) {
-		if (ld_sc(&sched.npidle) == 0)
+		if (ld_sc(&sched.npidle) == 0 && !poll_brief())
 			sysmon_polls();
-		*gp = run_first(mp, &list, wake);
+		*gp = run_first(mp, &list, waited, wake);
 		return true;
 	}
 	if (was_spinning)
@@ -384,7 +388,7 @@ top:
 			goto top;
 		}
 		if (list.head)
-			return run_first(mp, &list, wake);
+			return run_first(mp, &list, false, wake);
 	}
 	/* 7 */
 	if (mp->spinning || choose_spin()) {

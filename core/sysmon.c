@@ -205,6 +205,8 @@ static void run_late(uint64_t now, bool deep)
 		hold_gs(1);
 		list = netpoll(0);
 		add_rlx(&sched.nopstats.pollready, (uint64_t)list.n);
+		if (list.n > 0)
+			poll_doubt();
 		ready_early(&list);
 		hold_gs(-1);
 	}

@@ -1,45 +1,40 @@
 /* Asynchronous reads and writes are glibc's own, and done by kernel threads that are none of ours.
- * But who asks for one is asked for its priority by which those of one descriptor are put in order,
- * and glibc asks the kernel, by the tid that it has in mind: one that the kernel does not know left
- * the priority to chance, and writes came in any order. */
+ * But glibc puts those of one descriptor in the order of the priorities of who asked for them, and
+ * asks the kernel for that, by the tid that it has in mind, once: where the kernel does not know
+ * it, the priority is what lies on the stack, and writes come in any order. */
 #include <aio.h>
 
 #include "io.h"
 #include "os.h"
 #include "wire.h"
 
-struct asked {
-	struct thread *t;
-	pid_t tid;
-};
-
-/* In a call that is announced the kernel thread is nobody else's. */
-static struct asked asks(void)
+/* Has glibc ask now. In a call that is announced the kernel thread is nobody else's; but its tid
+ * may be that by which glibc knows another thread, and so is not to be seen in glibc's own locks.
+ */
+static struct thread *asks(void)
 {
-	struct asked a = { .t = io_self() };
+	struct thread *t = io_self();
+	struct sched_param param;
+	int policy;
 
-	if (a.t) {
-		entersyscall();
-		a.tid = *a.t->harvest.tidaddr;
-		*a.t->harvest.tidaddr = os_gettid();
+	if (!t)
+		return NULL;
+	entersyscall();
+	if (!t->owns) {
+		*t->harvest.tidaddr = os_gettid();
+		real_table.pthread_getschedparam(t->harvest.thread, &policy, &param);
+		*t->harvest.tidaddr = t->tid;
 	}
-	return a;
-}
-
-static void has_asked(struct asked a)
-{
-	if (a.t) {
-		*a.t->harvest.tidaddr = a.tid;
-		exitsyscall();
-	}
+	return t;
 }
 
 #define ASK(name, params, args)                                                                    \
 	EXPORT int name params                                                                     \
 	{                                                                                          \
-		struct asked a = asks();                                                           \
+		struct thread *t = asks();                                                         \
 		int r = real_table.name args;                                                      \
-		has_asked(a);                                                                      \
+		if (t)                                                                             \
+			exitsyscall();                                                             \
 		return r;                                                                          \
 	}
 ASK(aio_read, (struct aiocb * cb), (cb))

@@ -4,6 +4,7 @@
 
 #include <aio.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -78,4 +79,42 @@ TEST(writes_are_done_in_order)
 TEST(writes_of_a_list_are_done_in_order)
 {
 	in_order(&fd);
+}
+
+/* ---- the first thread's locks in glibc are its own ---- */
+static _Atomic int ended;
+
+static void *writes_one_by_one(void *arg)
+{
+	FILE *file = tmpfile();
+
+	for (int i = 0; i < 40 * WRITES; i++) {
+		struct aiocb cb = { .aio_fildes = fileno(file), .aio_buf = bytes, .aio_nbytes = 1 };
+		const struct aiocb *one[] = { &cb };
+		cb.aio_sigevent.sigev_notify = SIGEV_NONE;
+		EXPECT(aio_write(&cb) == 0);
+		while (aio_error(&cb) == EINPROGRESS)
+			aio_suspend(one, 1, NULL);
+		EXPECT(aio_return(&cb) == 1);
+	}
+	fclose(file);
+	ended++;
+	return arg;
+}
+
+TEST(who_asks_is_taken_for_nobody_else)
+{
+	enum { WRITERS = 3 };
+	const struct timespec at_once = { 0, 0 };
+	const struct aiocb *none[] = { NULL };
+	pthread_t t[WRITERS];
+
+	fd = open("/dev/null", O_WRONLY);
+	start(t, WRITERS, writes_one_by_one, NULL);
+	while (ended < WRITERS) {
+		aio_cancel(fd, NULL);
+		aio_suspend(none, 1, &at_once);
+	}
+	join(t, WRITERS);
+	close(fd);
 }
