@@ -236,6 +236,34 @@ if len(sys.argv) == 1: subprocess.run([sys.executable, '-c', sys.orig_argv[2], '
 	grep -q "^  wired  *6 times a thread was tied to its kernel thread: policy 2, state 1, lock 1, tracer 1, timer 1$" "$work/err"
 }
 
+# A kernel thread whose state is not to be any other thread's ends with it.
+@test "it counts kernel threads that ended before the end, too" {
+	build tied <<-'C'
+		#include <pthread.h>
+		#include <sched.h>
+		static pthread_barrier_t all;
+		static void *alone(void *arg)
+		{
+			unshare(CLONE_FS);
+			pthread_barrier_wait(&all);
+			return arg;
+		}
+		int main(void)
+		{
+			pthread_t t[20];
+			pthread_barrier_init(&all, NULL, 20);
+			for (int i = 0; i < 20; i++)
+				pthread_create(&t[i], NULL, alone, NULL);
+			for (int i = 0; i < 20; i++)
+				pthread_join(t[i], NULL);
+			return 0;
+		}
+	C
+	"$command" run -p 2 --stats "$work/tied" 2>"$work/err"
+	cat "$work/err"
+	[ "$(sed -n 's/^  kernel threads  *\([0-9]*\) at most.*/\1/p' "$work/err")" -ge 20 ]
+}
+
 # As Mozilla's sandbox does before main: Firefox had a kernel thread for each of its 60 threads.
 @test "who asks whether filters of system calls can be set, and sets none, is not tied" {
 	build asks <<-'C'

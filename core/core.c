@@ -111,7 +111,7 @@ int core_init(const struct core_config *config)
 	sched.foreignmask = ld_rlx(&gp->sigmask);
 	gmask_set(gp, sched.foreignmask);
 	/* sysmon counts as an M, but as none that could wake a G of itself. */
-	sched.mcount = 2;
+	sched.mcount = sched.mpeak = 2;
 	sched.nmsys = 1;
 	sched.sysmonm = sysmonm;
 	r = newosproc(sysmonm);

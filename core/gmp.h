@@ -365,6 +365,7 @@ struct sched {
 	int32_t nmidlelocked; /* locked Ms that wait for their G */
 	int32_t nmsys; /* Ms that checkdead does not count */
 	int32_t mcount;
+	int32_t mpeak; /* the most it has been */
 	int32_t maxmcount;
 	ATOMIC(int32_t) softmcount; /* as many for choice; 0: no such limit */
 	ATOMIC(bool) full; /* one was wanted, and softmcount forbade it: read without */

@@ -91,6 +91,13 @@ void mstart_failed(struct p *pp, bool spinning)
 	leave_timers(when);
 }
 
+static void counts_locked(void)
+{
+	sched.mcount++;
+	if (sched.mpeak < sched.mcount)
+		sched.mpeak = sched.mcount;
+}
+
 /* May there be one M more? */
 static bool room_locked(void)
 {
@@ -118,7 +125,7 @@ void startm(struct p *pp, bool spinning)
 	mp = mget_locked();
 	room = room_locked();
 	if (!mp && room)
-		sched.mcount++;
+		counts_locked();
 	/* In the stay in the lock that found no M: the next to go to sleep sees it. */
 	if (!mp && !room)
 		when = startm_failed_locked(pp, spinning);
@@ -311,7 +318,8 @@ static struct m *malloc_copy(void)
 		return NULL;
 	lock(&sched.lock);
 	room = sched.mcount < sched.maxmcount;
-	sched.mcount += room;
+	if (room)
+		counts_locked();
 	unlock(&sched.lock);
 	to->spoilt = mthread_ends();
 	if (room)

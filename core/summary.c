@@ -25,7 +25,7 @@ SAN_RACY void summary_read(struct summary *to)
 	stats_sum(&to->stats);
 	to->lived = nanotime() - sched.born;
 	/* And the starter, and the tracer. */
-	to->kthreads = ld_rlx(&sched.mcount) + 1 + tracer_threads();
+	to->kthreads = ld_rlx(&sched.mpeak) + 1 + tracer_threads();
 	to->peakgs = ld_rlx(&sched.peakgs);
 	for (struct m *mp = ld_acq(&sched.allm); mp; mp = mp->alllink)
 		to->calls += ld_rlx(&mp->syscalltick);
