@@ -23,16 +23,6 @@ static ATOMIC(int32_t) brief; /* so many in a row were */
 static ATOMIC(uint64_t) left; /* when one last came out, in cycles */
 static ATOMIC(int32_t) vain; /* so many looks in a row were, and the waits after them were none */
 
-bool poll_brief(void)
-{
-	return ld_rlx(&brief) >= BELIEVED;
-}
-
-void poll_doubt(void)
-{
-	st_rlx(&brief, DOUBTED);
-}
-
 bool poll_left(struct m *mp, const struct g *gp, int32_t others, bool waited)
 {
 	uint64_t now = arch_cycles(), before = ld_rlx(&left), timer;
@@ -42,7 +32,7 @@ bool poll_left(struct m *mp, const struct g *gp, int32_t others, bool waited)
 	/* It was there before: they come side by side, and another P would have had it run. */
 	if (!waited && ld_rlx(&brief) > 0)
 		st_rlx(&brief, 0);
-	if (others > 0 || now - before > CLOSE_CYCLES || !poll_brief() ||
+	if (others > 0 || now - before > CLOSE_CYCLES || ld_rlx(&brief) < BELIEVED ||
 	    ld_sc(&sched.npidle) == 0 || gp->lockedm || gp->home || choose_turned())
 		return false;
 	timer = timers_next();
@@ -94,6 +84,6 @@ bool poll_forgotten(uint64_t now)
 	if (last == 0 || last + POLL_EARLY_NS / 2 > now ||
 	    (!netpoll_anywaiters() && timers_next() == 0))
 		return false;
-	poll_doubt();
+	st_rlx(&brief, DOUBTED);
 	return true;
 }

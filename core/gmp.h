@@ -106,6 +106,9 @@ struct g {
 	uint8_t spinmisses; /* how often it was looked at for nothing */
 	ATOMIC(uint8_t) spinskip; /* slices in which not to look */
 	struct spinplace spins[SPIN_PLACES];
+	uint32_t looks; /* so many in a row: core_looked; since when, and the last, in cycles */
+	uint64_t looksbegan, lookedat;
+	uint64_t lookturn; /* ns until it gives way */
 	ATOMIC(uint64_t) wait; /* the wait word: sequence << WAIT_BITS | enum waitresult */
 	const void *absent; /* whose placeholder it is, queue_wait's arg, or NULL; the G's own */
 	struct waiter placeholder; /* keeps its place in a queue while it runs handlers */
@@ -121,6 +124,7 @@ struct g {
 	uint32_t lockedcount; /* depth of lockosthread */
 	ATOMIC(uint32_t) traceseq; /* events of it recorded or lost; by whoever owns the G */
 	uint64_t lentat; /* nanotime when it lent its P (core_lend), until that is over */
+	uint64_t lentcpu, lentused; /* its M's cpu time then; how much more when it came back */
 	const struct p *backp; /* on which it came back from a call; NULL: that is not known */
 	uint64_t backswitches; /* how many switches that had made then, */
 	uint64_t backcpu; /* its M's cpu clock, */
@@ -248,6 +252,7 @@ struct sysmontick {
 	uint32_t syscalltick;
 	uint64_t schedwhen;
 	uint64_t syscallwhen;
+	uint64_t callwhen, callcpu; /* of the last look at that call: when, and its M's cpu time */
 	uint64_t cpuwhen; /* when cputime was read */
 	uint64_t cputime; /* the M's cpu clock then */
 	uint64_t slicecpu; /* and when the slice was first seen to last */
@@ -345,6 +350,7 @@ struct sched {
 	ATOMIC(uint64_t) lastpoll; /* nanotime of the last netpoll; 0 while one blocks */
 	ATOMIC(uint64_t) polluntil; /* when the blocked netpoll will wake; 0: none blocks */
 	ATOMIC(uint32_t) sysmonwait; /* sysmon sleeps deeply */
+	ATOMIC(bool) sysmonrests; /* it found all idle, and does not look again soon */
 	ATOMIC(bool) guestwaits; /* for sysmon to ask a P */
 	ATOMIC(uint64_t) guestsat; /* nanotime when a guest last came */
 	ATOMIC(uint32_t) verifydue; /* sysmon wants registrations made sure of */

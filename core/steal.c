@@ -32,6 +32,13 @@ void resetspinning(struct m *mp)
 		sysmon_polls();
 }
 
+/* Work waits, and no P is idle: perhaps for long, of which sysmon hears nothing while it rests. */
+static inline void rouse_sysmon(void)
+{
+	if (unlikely(ld_sc(&sched.sysmonrests)) && xchg_sc(&sched.sysmonrests, false))
+		notewakeup(&sched.sysmonnote);
+}
+
 /* WS_L1, by WS_I5. The caller queued a G, and then did something sequentially consistent (an
  * exchange of runnext): so either we see here that nobody looks, or the spinner that dropped its
  * mark sees the G.
@@ -45,12 +52,13 @@ void wakep(struct m *mp)
 		return;
 	/* All Ps are busy, and whoever goes idle first is told to look (needspinning). The
 	 * order of the three loads matters: a spinner gives up its P first, then its mark;
-	 * so if it is not counted and saw nothing, its P is. */
-	if (ld_sc(&sched.needspinning) != 0 && ld_sc(&sched.npidle) == 0)
+	 * so if it is not counted and saw nothing, its P is. Or the only P there is runs the
+	 * caller. */
+	if ((ld_sc(&sched.needspinning) != 0 && ld_sc(&sched.npidle) == 0) ||
+	    (mp && ld_rlx(&sched.gomaxprocs) == 1)) {
+		rouse_sysmon();
 		return;
-	/* The only P there is runs the caller. */
-	if (mp && ld_rlx(&sched.gomaxprocs) == 1)
-		return;
+	}
 	/* No M to be had: whoever goes to sleep next looks, or sysmon. */
 	if (unlikely(ld_rlx(&sched.full))) {
 		st_sc(&sched.needspinning, 1);
@@ -69,12 +77,16 @@ void wakep(struct m *mp)
 	unlock(&sched.lock);
 	if (pp)
 		startm(pp, true);
+	else
+		rouse_sysmon();
 }
 
 void wakep_global(struct m *mp)
 {
-	if (mp && ld_rlx(&sched.gomaxprocs) == 1)
+	if (mp && ld_rlx(&sched.gomaxprocs) == 1) {
+		rouse_sysmon();
 		return;
+	}
 	/* The fence that unlock is not: a spinner that drops its mark after this has seen the
 	 * queue, and one that dropped it before is not counted. */
 	add_sc(&sched.nmspinning, 0);
@@ -317,7 +329,7 @@ static bool poll_blocking(struct m *mp, struct g **gp, uint64_t until, bool was_
 		injectglist(mp, &list);
 	}
 	if (list.head) {
-		if (ld_sc(&sched.npidle) == 0 && !poll_brief())
+		if (ld_sc(&sched.npidle) == 0)
 			sysmon_polls();
 		*gp = run_first(mp, &list, waited, wake);
 		return true;

@@ -205,8 +205,6 @@ static void run_late(uint64_t now, bool deep)
 		hold_gs(1);
 		list = netpoll(0);
 		add_rlx(&sched.nopstats.pollready, (uint64_t)list.n);
-		if (list.n > 0)
-			poll_doubt();
 		ready_early(&list);
 		hold_gs(-1);
 	}
@@ -218,7 +216,8 @@ static bool polls(uint64_t now)
 {
 	static uint64_t seen, since;
 
-	if (!netpoll_anywaiters() || ld_sc(&sched.lastpoll) == 0 || ld_sc(&sched.npidle) > 0)
+	if (!netpoll_anywaiters() || ld_sc(&sched.lastpoll) == 0 ||
+	    (ld_sc(&sched.npidle) > 0 && !ld_rlx(&sched.full)))
 		since = 0;
 	else if (since == 0)
 		since = now;
@@ -310,10 +309,26 @@ static uint64_t comes_by(void)
 	return earlier(every, next);
 }
 
-/* Sleeps until there may be something to do. True if it was the deep sleep. */
+/* All was idle: as long as that lasts, or till work waits (rouse_sysmon), it need not look. False
+ * if that is over. */
+static bool rest(uint64_t idlesince)
+{
+	if (idlesince == 0)
+		return false;
+	/* Whoever has a P has taken it before it queues work, and looks at this after. */
+	st_sc(&sched.sysmonrests, true);
+	if (ld_sc(&sched.npidle) == ld_rlx(&sched.gomaxprocs))
+		return true;
+	st_rlx(&sched.sysmonrests, false);
+	return false;
+}
+
+/* Sleeps until there may be something to do. True if it was the deep sleep, or a rest that was
+ * broken off. */
 static bool sleep_until_due(uint64_t delay, uint64_t idlesince, bool offp, uint32_t pursuits)
 {
 	uint64_t now = nanotime(), until = now + delay, next;
+	bool rests;
 
 	if (idlesince != 0 && now - idlesince > DEEP_AFTER_NS && !report_ticks()) {
 		bool sleep;
@@ -378,9 +393,12 @@ static bool sleep_until_due(uint64_t delay, uint64_t idlesince, bool offp, uint3
 			until = now + DELAY_MIN_NS;
 		st_sc(&sched.sysmonwake, until);
 	}
+	rests = rest(idlesince);
+	if (idlesince != 0 && !rests)
+		until = now + DELAY_MIN_NS;
 	if (notetsleep(&sched.sysmonnote, (int64_t)(until - now)))
 		noteclear(&sched.sysmonnote);
-	return false;
+	return rests && !xchg_sc(&sched.sysmonrests, false);
 }
 
 /* How long it may sleep between two rounds while a P is busy. */

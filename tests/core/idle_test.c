@@ -265,3 +265,50 @@ TEST(who_is_asked_now_and_then_does_not_wake_sysmon_each_time)
 	/* Each 10 ms. */
 	EXPECT(sysmon_woke <= took_ms / 10 * 2 + long_gaps * 10 + 10);
 }
+
+/* ---- who blocks after a pause, while another waits for his P ---- */
+enum { PAUSES = 40, PAUSE_MS = 25, SOON_MS = 4 };
+
+static ATOMIC(uint32_t) ran;
+static ATOMIC(uint64_t) ranat;
+
+static void says_when(void *arg)
+{
+	(void)arg;
+	st_sc(&ranat, now_ns());
+	raise_by(&ran, 1);
+}
+
+/* Many short pauses, in which sysmon finds all idle, and work done since it looked. */
+static int soon_after_pauses(bool announced)
+{
+	int soon = 0;
+
+	start(1);
+	for (uint32_t i = 0; i < PAUSES; i++) {
+		uint64_t since;
+		for (int k = 0; k < 12; k++)
+			gosleep(1, now_ns() + (uint64_t)GAP_MS * MS);
+		since = now_ns();
+		go(says_when, NULL);
+		if (announced)
+			entersyscall();
+		usleep(PAUSE_MS * 1000);
+		if (announced)
+			exitsyscall();
+		wait_raised(&ran, i + 1);
+		soon += ld_sc(&ranat) - since < (uint64_t)SOON_MS * MS;
+	}
+	test_say("  %d of %d within %d ms", soon, PAUSES, SOON_MS);
+	return soon;
+}
+
+TEST(the_p_of_a_call_after_a_pause_is_soon_another_s)
+{
+	EXPECT(soon_after_pauses(true) >= PAUSES / 2);
+}
+
+TEST(the_p_of_one_that_blocks_after_a_pause_is_soon_another_s)
+{
+	EXPECT(soon_after_pauses(false) >= PAUSES / 2);
+}
