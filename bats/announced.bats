@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # Calls that block their kernel thread: when their P goes to others.
 load common
+load few
 
 # At first a thread works on the other P, and sysmon takes that of the call that lasts; then that one is idle, too, and
 # sysmon sees no need.
@@ -137,4 +138,42 @@ C
 	[ "$(grep -c F_SETFL "$work/calls")" -eq 50 ]
 	[ "$(grep -c F_GETFL "$work/calls")" -eq 0 ]
 	[ "$(grep -c fstat "$work/calls")" -lt 50 ]
+}
+
+# Of a copy out of the page cache nobody would have a cpu meanwhile; to hand its P on and to wait for one takes as long.
+@test "a call that computes in the kernel keeps its P, however long it has lasted the last time" {
+	build copies <<-'C'
+		#include <fcntl.h>
+		#include <pthread.h>
+		#include <stdlib.h>
+		#include <unistd.h>
+		enum { THREADS = 6, TIMES = 200, SIZE = 1 << 20 };
+		static void *copies(void *arg)
+		{
+			char *to = malloc(SIZE);
+			int fd = open("/dev/zero", O_RDONLY);
+			for (int i = 0; i < TIMES; i++) {
+				if (pread(fd, to, SIZE, 0) != SIZE)
+					_exit(1);
+				for (volatile int k = 0; k < 10000; k++)
+					;
+			}
+			close(fd);
+			free(to);
+			return arg;
+		}
+		int main(void)
+		{
+			pthread_t t[THREADS];
+			for (int i = 0; i < THREADS; i++)
+				pthread_create(&t[i], NULL, copies, NULL);
+			for (int i = 0; i < THREADS; i++)
+				pthread_join(t[i], NULL);
+			return 0;
+		}
+	C
+	"$work/copies"
+	GOMAXPROCS=2 LD_PRELOAD=$heddle HEDDLE_STATS=$work/stats "$work/copies"
+	echo "of $(figure announced "$work/stats") calls $(figure retakecall "$work/stats") gave way"
+	[ "$(figure retakecall "$work/stats")" -le 400 ]
 }

@@ -327,6 +327,11 @@ uint32_t gsettled(void);
 bool core_canspin(int i);
 void core_dospin(void);
 
+/* core_looked: the caller has looked for something and did not wait; again: and has done nothing
+ * else since the last time. Where it does so again and again while others wait for its P, it gives
+ * way. Context: a G. */
+void core_looked(bool again);
+
 /* core_othersrun: do Ms other than the caller's run Gs? As seen a moment ago. */
 bool core_othersrun(void);
 

@@ -22,6 +22,8 @@ enum {
 	FORGIVEN = 20,
 	/* So many Ps are looked at, for a look may be two system calls. */
 	LOOKS = 4,
+	/* Who has that part of a call's time on a cpu does not wait there. */
+	COMPUTES = 4,
 };
 
 static ATOMIC(bool) filtered;
@@ -100,6 +102,7 @@ void guest_lends(struct g *gp)
 	uint64_t ns = used(gp, ld_rlx(&gp->m));
 
 	gp->lentat = nanotime();
+	gp->lentcpu = clock_of(ld_rlx(&gp->m));
 	if (ns != 0)
 		doubt(gp, ns <= LIGHT_NS ? -1 : 1);
 	if (gp->guest)
@@ -110,6 +113,9 @@ void guest_lends(struct g *gp)
 
 void guest_returns(struct g *gp)
 {
+	/* On another M the clock is another. */
+	gp->lentused = gp->lentcpu != 0 ? clock_of(ld_rlx(&gp->m)) - gp->lentcpu : 0;
+	gp->lentcpu = 0;
 	gp->returns = true;
 }
 
@@ -140,6 +146,8 @@ bool guest_back(struct g *gp, uint64_t ended)
 	uint64_t waited = nanotime() - ended;
 	uint64_t took = gp->lentat != 0 ? ended - gp->lentat : LONG_NS;
 	bool soon = waited < AMONG_HOGS_NS, guest = welcome(gp);
+	/* As a copy of much out of the page cache does: others would only have had that cpu. */
+	bool computed = gp->lentused >= took / COMPUTES;
 
 	doubt(gp, gp->lentat == 0 ? 1 : soon ? 0 : 2);
 	gp->lentat = 0;
@@ -154,7 +162,7 @@ bool guest_back(struct g *gp, uint64_t ended)
 		gp->backswitches = ld_rlx(&gp->backp->stats.switches);
 		gp->backstopped = ld_rlx(&gp->stoppedat);
 	}
-	return took >= LONG_NS && (soon || waited <= took || guest);
+	return took >= LONG_NS && !computed && (soon || waited <= took || guest);
 }
 
 /* One that is not may be asleep, and a signal would break its call. */

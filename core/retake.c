@@ -194,6 +194,20 @@ static bool slice_over(struct p *pp, struct m *mp, struct g *gp, uint64_t age)
 	return cpu - mon->slicecpu >= choose_sliceof(gp);
 }
 
+/* Has the M of that call had a cpu since the last look? Whoever had its P then would only take that
+ * from it, and it would have to wait for one when it is done: as much as a slice each call gets. */
+static bool computes_there(struct sysmontick *mon, struct m *mp, uint64_t now)
+{
+	uint64_t cpu, before = mon->callcpu, wall = now - mon->callwhen;
+
+	if (mon->syscallwhen + choose_slice() <= now)
+		return false;
+	cpu = os_threadclock(ld_rlx(&mp->tid));
+	mon->callcpu = cpu;
+	mon->callwhen = now;
+	return before != 0 && cpu - before >= wall / 8;
+}
+
 /* An announced call that pp's M was in already at the last look; or one of many short ones,
  * at the end of a slice. */
 static bool check_syscall(struct p *pp, struct m *mp, struct g *gp, uint64_t now)
@@ -207,7 +221,8 @@ static bool check_syscall(struct p *pp, struct m *mp, struct g *gp, uint64_t now
 
 	if (mon->m != mp || mon->syscalltick != tick) {
 		mon->syscalltick = tick;
-		mon->syscallwhen = nanotime();
+		mon->callwhen = mon->syscallwhen = nanotime();
+		mon->callcpu = os_threadclock(ld_rlx(&mp->tid));
 		return over;
 	}
 	/* The order is the seed's, as long as calls end. */
@@ -219,6 +234,10 @@ static bool check_syscall(struct p *pp, struct m *mp, struct g *gp, uint64_t now
 	    ld_rlx(&sched.nmspinning) + ld_rlx(&sched.npidle) > 0 &&
 	    mon->syscallwhen + choose_slice() > now)
 		return false;
+	if (computes_there(mon, mp, now)) {
+		come_by(now - mon->syscallwhen);
+		return false;
+	}
 	return !spare() && retakesyscall(pp);
 }
 

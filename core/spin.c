@@ -10,7 +10,7 @@
  * spin after that. Who is looked at for nothing is left alone for a while.
  *
  * Whoever is found in a library that spins (spin_library) is taken for one at once, whatever its
- * registers hold. */
+ * registers hold. And who looks by calls, with poll say, says so by these: core_looked. */
 #include "choose.h"
 #include "preempt.h"
 #include "sched.h"
@@ -29,6 +29,9 @@ enum {
 	/* That long it is seen to burn cpu before it is looked at. */
 	BURNS_NS = 50 * 1000,
 	SKIP_MOST = 15,
+	/* So many looks in a row, and so far apart at most. */
+	LOOKS = 16,
+	LOOK_CYCLES = ARCH_CYCLES_20US,
 };
 
 /* spin_library's; 0: there is none. Relaxed: written before there is a G that may be looked at. */
@@ -211,20 +214,27 @@ void spin_ended(struct g *gp)
 	st_rlx(&gp->spinskip, 0);
 }
 
+/* When so many have run for that long meanwhile. */
+static uint64_t turn_after(uint64_t ns, uint32_t slices)
+{
+	uint64_t turn = ns / slices / 2;
+
+	if (turn > choose_slice())
+		turn = choose_slice();
+	return turn < CHOOSE_SPIN_NS ? CHOOSE_SPIN_NS : turn;
+}
+
 /* How long one may run that is known to spin: half of what each of those ran, on the average, who
  * had the P since it gave way. So among spinners turns are short; and who was taken for one, and
  * computes, loses no more than a part of its share. */
 static uint64_t turn_of(struct g *gp, struct p *pp)
 {
-	uint64_t since = ld_rlx(&gp->spunat), begun = pp->mon.schedwhen, turn;
+	uint64_t since = ld_rlx(&gp->spunat), begun = pp->mon.schedwhen;
 	uint32_t slices = ld_rlx(&pp->schedtick) - ld_rlx(&gp->spuntick);
 
 	if (ld_rlx(&gp->spunon) != pp->id || begun <= since || slices < 2)
 		return CHOOSE_SPIN_NS;
-	turn = (begun - since) / (slices - 1) / 2;
-	if (turn > choose_slice())
-		turn = choose_slice();
-	return turn < CHOOSE_SPIN_NS ? CHOOSE_SPIN_NS : turn;
+	return turn_after(begun - since, slices - 1);
 }
 
 uint64_t spin_check(struct p *pp, struct m *mp, struct g *gp, uint64_t age, uint64_t now)
@@ -268,4 +278,45 @@ uint64_t spin_check(struct p *pp, struct m *mp, struct g *gp, uint64_t age, uint
 	/* Of one that is known the next slice begins at once. */
 	mon->lookdue = 2 * age;
 	return known ? BURNS_NS : APART_NS;
+}
+
+/* Its next turn is half as long as those of the others meanwhile. */
+static void let_others_look(struct m *mp, struct g *gp)
+{
+	struct p *pp = mp->p, *now;
+	uint32_t tick = ld_rlx(&pp->schedtick), others = 0;
+	uint64_t since = nanotime();
+
+	count(pp, yields);
+	leave(mp, gp, POST_PREEMPT, NULL, NULL);
+	now = ld_rlx(&gp->m)->p;
+	if (now == pp)
+		others = ld_rlx(&pp->schedtick) - tick;
+	gp->lookturn = turn_after(nanotime() - since, others > 2 ? others - 2 : 1);
+	gp->looks = 1;
+	gp->looksbegan = gp->lookedat = arch_cycles();
+}
+
+/* By calls, and so in code where nobody is stopped to be looked at. */
+void core_looked(bool again)
+{
+	struct g *gp = getg();
+	uint64_t now = arch_cycles(), turn;
+	struct m *mp;
+
+	if (!again || now - gp->lookedat > LOOK_CYCLES) {
+		gp->looks = 0;
+		gp->looksbegan = now;
+		gp->lookturn = CHOOSE_SPIN_NS;
+	}
+	gp->lookedat = now;
+	if (gp->looks++ < LOOKS)
+		return;
+	turn = gp->lookturn * ARCH_CYCLES_20US / 20000;
+	if (now - gp->looksbegan < turn || !core_endsspins() || choose_turned())
+		return;
+	mp = pin(gp);
+	if (ld_rlx(&sched.runqsize) > 0 || !runqempty(mp->p))
+		let_others_look(mp, gp);
+	unpin(gp);
 }

@@ -127,12 +127,20 @@ static void __attribute__((noreturn)) end(struct thread *t)
 	pthread_exit(PTHREAD_CANCELED);
 }
 
+static void point(struct thread *t)
+{
+	if (ends_here(t))
+		end(t);
+}
+
 void cancel_point(void)
 {
 	struct thread *t = thread_self();
 
-	if (t && ends_here(t))
-		end(t);
+	if (!t)
+		return;
+	t->points++;
+	point(t);
 }
 
 bool cancel_pending(void)
@@ -151,7 +159,7 @@ void cancel_begin(void)
 	if (!(ld_rlx(&t->cancel) & DISABLED))
 		cancel_announce(t);
 	if (unlikely(ld_rlx(&t->cancel) & CANCELED))
-		cancel_point();
+		point(t);
 }
 
 void cancel_end(void)
@@ -162,7 +170,7 @@ void cancel_end(void)
 		return;
 	st_rlx(&t->interruptible, NO_WAIT);
 	if (unlikely(ld_rlx(&t->cancel) & CANCELED))
-		cancel_point();
+		point(t);
 }
 
 void cancel_resume(struct thread *t, enum interruptible what)
@@ -181,7 +189,7 @@ void cancel_over(void)
 		return;
 	st_rlx(&t->interruptible, NO_WAIT);
 	if (unlikely((ld_rlx(&t->cancel) & (CANCELED | ASYNC)) == (CANCELED | ASYNC)))
-		cancel_point();
+		point(t);
 }
 
 void cancel_blocks(struct thread *t)
@@ -189,7 +197,7 @@ void cancel_blocks(struct thread *t)
 	if (!(ld_rlx(&t->cancel) & DISABLED))
 		say(t, BLOCKS);
 	if (unlikely(ld_rlx(&t->cancel) & CANCELED))
-		cancel_point();
+		point(t);
 	entersyscall();
 }
 
@@ -212,7 +220,7 @@ void cancel_enter(const void *at)
 		add_sc(&t->interruptible, 0);
 	compiler_barrier();
 	if (unlikely(ld_rlx(&t->cancel) & CANCELED))
-		cancel_point();
+		point(t);
 	wait_enter();
 }
 
@@ -312,7 +320,7 @@ EXPORT int pthread_cancel(pthread_t thread)
 	or_sc(&t->cancel, CANCELED);
 	if (t == thread_self()) {
 		if (ld_rlx(&t->cancel) & ASYNC)
-			cancel_point();
+			point(t);
 		return 0;
 	}
 	if (!own_fence)
@@ -343,7 +351,7 @@ EXPORT int pthread_setcancelstate(int state, int *old)
 	else if (state == PTHREAD_CANCEL_ENABLE && (before & DISABLED))
 		before = and_sc(&t->cancel, ~(uint32_t)DISABLED);
 	if (state == PTHREAD_CANCEL_ENABLE && (before & ASYNC))
-		cancel_point();
+		point(t);
 	return 0;
 }
 
@@ -361,14 +369,14 @@ EXPORT int pthread_setcanceltype(int type, int *old)
 	if (old)
 		*old = before & ASYNC ? PTHREAD_CANCEL_ASYNCHRONOUS : PTHREAD_CANCEL_DEFERRED;
 	if (type == PTHREAD_CANCEL_ASYNCHRONOUS)
-		cancel_point();
+		point(t);
 	return 0;
 }
 
 EXPORT void pthread_testcancel(void)
 {
 	if (served() && thread_self())
-		cancel_point();
+		point(thread_self());
 	else
 		real_table.pthread_testcancel();
 }

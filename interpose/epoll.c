@@ -56,25 +56,30 @@ static long epoll_for(struct epoll_call *c, const struct patience *p)
 
 EXPORT int epoll_wait(int fd, struct epoll_event *events, int max, int timeout)
 {
+	struct thread *t = io_self();
 	struct epoll_call c = { fd, events, max };
 	struct patience p;
+	long r;
 
-	if (!io_self())
+	if (!t)
 		return real_table.epoll_wait(fd, events, max, timeout);
 	cancel_point();
 	p = for_ms(timeout);
-	return (int)io_answer(epoll_for(&c, &p));
+	r = epoll_for(&c, &p);
+	looked(t);
+	return (int)io_answer(r);
 }
 
 EXPORT int epoll_pwait(int fd, struct epoll_event *events, int max, int timeout,
 		       const sigset_t *set)
 {
+	struct thread *t = io_self();
 	struct epoll_call c = { fd, events, max };
 	struct patience p;
 	sigset_t before;
 	long r;
 
-	if (!io_self())
+	if (!t)
 		return real_table.epoll_pwait(fd, events, max, timeout, set);
 	cancel_point();
 	p = for_ms(timeout);
@@ -83,6 +88,7 @@ EXPORT int epoll_pwait(int fd, struct epoll_event *events, int max, int timeout,
 		r = epoll_for(&c, &p);
 		unmasked(set, &before);
 	}
+	looked(t);
 	return (int)io_answer(r);
 }
 
@@ -90,12 +96,13 @@ EXPORT int epoll_pwait(int fd, struct epoll_event *events, int max, int timeout,
 EXPORT int epoll_pwait2(int fd, struct epoll_event *events, int max, const struct timespec *timeout,
 			const sigset_t *set)
 {
+	struct thread *t = io_self();
 	struct epoll_call c = { fd, events, max };
 	struct patience p;
 	sigset_t before;
 	long r;
 
-	if (!io_self())
+	if (!t)
 		return (int)io_answer(arch_syscall6(SYS_epoll_pwait2, fd, (long)events, max,
 						    (long)timeout, (long)set, 8));
 	cancel_point();
@@ -108,5 +115,6 @@ EXPORT int epoll_pwait2(int fd, struct epoll_event *events, int max, const struc
 		r = epoll_for(&c, &p);
 		unmasked(set, &before);
 	}
+	looked(t);
 	return (int)io_answer(r);
 }

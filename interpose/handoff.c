@@ -47,6 +47,7 @@ static inline struct call announce(enum plain name, int road)
 		return a;
 	if (road & SPAWNS)
 		a.t->parent = true;
+	a.t->points++;
 	a.handled = ld_rlx(&a.t->handled);
 	a.lent = io_lends(a.t, a.kind, road & LASTS);
 	if (road & ENDS)

@@ -225,12 +225,12 @@ static inline struct thread *io_self(void)
 	return likely(served()) ? thread_self() : NULL;
 }
 
+/* io_failed: io_answer of an error. In poll.c. */
+long io_failed(long r);
+
 static inline long io_answer(long r)
 {
-	if (likely(r >= 0))
-		return r;
-	errno = (int)-r;
-	return -1;
+	return likely(r >= 0) ? r : io_failed(r);
 }
 
 /* receive_bytes, receive_vector: MSG_WAITALL: *r is what recv or recvmsg is to give. False: the

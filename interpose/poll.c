@@ -100,6 +100,8 @@ long doze(struct pollwait *w, int n, const struct patience *p)
 
 	if (n > 0 && t->ownfiles)
 		return -EPERM;
+	/* It is no mere look: see looked. */
+	t->points++;
 	cancel_begin();
 	alert(t);
 	r = interrupted(p) ? -EINTR : netpoll_waitany(w, n, p->forever ? NULL : &p->until);
@@ -116,6 +118,25 @@ long doze(struct pollwait *w, int n, const struct patience *p)
 		return r;
 	cancel_point();
 	return interrupted(p) ? -EINTR : 0;
+}
+
+void looked(struct thread *t)
+{
+	bool again = t->points == t->lookpoint + 1;
+
+	t->lookpoint = t->points;
+	core_looked(again);
+}
+
+/* Who is told that there is nothing, and asks again, waits so, too. */
+long io_failed(long r)
+{
+	struct thread *t = r == -EAGAIN ? io_self() : NULL;
+
+	if (t)
+		looked(t);
+	errno = (int)-r;
+	return -1;
 }
 
 bool waits_room(struct waits *s, size_t n)
@@ -232,22 +253,27 @@ static long poll_for(struct pollfd *fds, nfds_t n, const struct patience *p)
 
 EXPORT int poll(struct pollfd *fds, nfds_t n, int timeout)
 {
+	struct thread *t = io_self();
 	struct patience p;
+	long r;
 
-	if (!io_self())
+	if (!t)
 		return real_table.poll(fds, n, timeout);
 	cancel_point();
 	p = for_ms(timeout);
-	return (int)io_answer(poll_for(fds, n, &p));
+	r = poll_for(fds, n, &p);
+	looked(t);
+	return (int)io_answer(r);
 }
 
 EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *set)
 {
+	struct thread *t = io_self();
 	struct patience p;
 	sigset_t before;
 	long r;
 
-	if (!io_self())
+	if (!t)
 		return real_table.ppoll(fds, n, timeout, set);
 	cancel_point();
 	if (!for_timespec(&p, timeout)) {
@@ -259,6 +285,7 @@ EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, c
 		r = poll_for(fds, n, &p);
 		unmasked(set, &before);
 	}
+	looked(t);
 	return (int)io_answer(r);
 }
 

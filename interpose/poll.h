@@ -36,6 +36,10 @@ void unmasked(const sigset_t *set, const sigset_t *before);
  * point. */
 long doze(struct pollwait *w, int n, const struct patience *p);
 
+/* looked: a call of t that looks for readiness is over. One that found something at once, or was
+ * not to wait, and is all that t does, is perhaps how it waits for what another thread is to do. */
+void looked(struct thread *t);
+
 /* The waits of a call. waits_room: for n; false without memory. waits_done: also when the thread is
  * cancelled. */
 struct waits {

@@ -198,11 +198,12 @@ EXPORT int pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec
 		   const sigset_t *set)
 {
 	struct sets s = { .n = n, .theirs = { (word *)r, (word *)w, (word *)e } };
+	struct thread *t = io_self();
 	struct patience p;
 	sigset_t before;
 	long result;
 
-	if (!io_self())
+	if (!t)
 		return real_table.pselect(n, r, w, e, timeout, set);
 	cancel_point();
 	if (!for_timespec(&p, timeout)) {
@@ -214,28 +215,31 @@ EXPORT int pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec
 		result = select_for(&s, &p);
 		unmasked(set, &before);
 	}
+	looked(t);
 	return (int)io_answer(result);
 }
 
 EXPORT int select(int n, fd_set *r, fd_set *w, fd_set *e, struct timeval *timeout)
 {
 	struct sets s = { .n = n, .theirs = { (word *)r, (word *)w, (word *)e } };
+	struct thread *t = io_self();
 	struct patience p;
 	long result;
 
-	if (!io_self())
+	if (!t)
 		return real_table.select(n, r, w, e, timeout);
 	cancel_point();
 	p = for_ever();
 	if (timeout) {
-		struct timespec t = { .tv_sec = timeout->tv_sec + timeout->tv_usec / 1000000,
-				      .tv_nsec = timeout->tv_usec % 1000000 * 1000 };
-		if (timeout->tv_usec < 0 || !for_timespec(&p, &t)) {
+		struct timespec ts = { .tv_sec = timeout->tv_sec + timeout->tv_usec / 1000000,
+				       .tv_nsec = timeout->tv_usec % 1000000 * 1000 };
+		if (timeout->tv_usec < 0 || !for_timespec(&p, &ts)) {
 			errno = EINVAL;
 			return -1;
 		}
 	}
 	result = select_for(&s, &p);
+	looked(t);
 	/* As Linux does: what is left of it. */
 	if (timeout && !p.forever) {
 		uint64_t left = p.never ? 0 : left_of(&p);

@@ -128,6 +128,8 @@ struct thread {
 	ATOMIC(bool) awaits_any; /* in a call that any handler ends: pause, or one with a mask */
 	ATOMIC(bool) deaf; /* no handler runs on it any more: it ends */
 	ATOMIC(bool) alert; /* about to sleep: a handler ends the wait before it begins */
+	uint32_t points; /* how many calls it made that read, write or wait */
+	uint32_t lookpoint; /* that of the last call that found something at once: poll.h */
 	struct thread *next; /* of a reaping list */
 	ATOMIC(uintptr_t) spare; /* in slab.c */
 };
@@ -232,6 +234,7 @@ static inline bool cancel_asked(const struct thread *t)
 /* cancel_look: cancel_point for the running thread t. */
 static inline void cancel_look(struct thread *t)
 {
+	t->points++;
 	if (unlikely(ld_rlx(&t->cancel) & CANCELED))
 		cancel_point();
 }
