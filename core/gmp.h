@@ -109,6 +109,7 @@ struct g {
 	uint32_t looks; /* so many in a row: core_looked; since when, and the last, in cycles */
 	uint64_t looksbegan, lookedat;
 	uint64_t lookturn; /* ns until it gives way */
+	uint64_t lookedwait; /* the number of its last wait then */
 	ATOMIC(uint64_t) wait; /* the wait word: sequence << WAIT_BITS | enum waitresult */
 	const void *absent; /* whose placeholder it is, queue_wait's arg, or NULL; the G's own */
 	struct waiter placeholder; /* keeps its place in a queue while it runs handlers */
@@ -125,6 +126,7 @@ struct g {
 	ATOMIC(uint32_t) traceseq; /* events of it recorded or lost; by whoever owns the G */
 	uint64_t lentat; /* nanotime when it lent its P (core_lend), until that is over */
 	uint64_t lentcpu, lentused; /* its M's cpu time then; how much more when it came back */
+	const struct m *lentm;
 	const struct p *backp; /* on which it came back from a call; NULL: that is not known */
 	uint64_t backswitches; /* how many switches that had made then, */
 	uint64_t backcpu; /* its M's cpu clock, */

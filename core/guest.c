@@ -102,7 +102,8 @@ void guest_lends(struct g *gp)
 	uint64_t ns = used(gp, ld_rlx(&gp->m));
 
 	gp->lentat = nanotime();
-	gp->lentcpu = clock_of(ld_rlx(&gp->m));
+	gp->lentm = ld_rlx(&gp->m);
+	gp->lentcpu = clock_of(gp->lentm);
 	if (ns != 0)
 		doubt(gp, ns <= LIGHT_NS ? -1 : 1);
 	if (gp->guest)
@@ -113,8 +114,12 @@ void guest_lends(struct g *gp)
 
 void guest_returns(struct g *gp)
 {
+	uint64_t now = 0;
+
 	/* On another M the clock is another. */
-	gp->lentused = gp->lentcpu != 0 ? clock_of(ld_rlx(&gp->m)) - gp->lentcpu : 0;
+	if (gp->lentat != 0 && gp->lentcpu != 0 && gp->lentm == ld_rlx(&gp->m))
+		now = clock_of(gp->lentm);
+	gp->lentused = now != 0 ? now - gp->lentcpu : 0;
 	gp->lentcpu = 0;
 	gp->returns = true;
 }

@@ -59,6 +59,8 @@ void injectglist(struct m *mp, struct glist *list)
 		/* One M for each, as far as there are idle Ps: they find it in the queue. */
 		for (; n > 0 && ld_sc(&sched.npidle) != 0; n--)
 			startm(NULL, false);
+		if (n > 0)
+			rousesysmon(mp);
 	}
 	if (list->head) {
 		runqputbatch(pp, list->head, list->n);

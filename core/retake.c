@@ -205,6 +205,11 @@ static bool computes_there(struct sysmontick *mon, struct m *mp, uint64_t now)
 	cpu = os_threadclock(ld_rlx(&mp->tid));
 	mon->callcpu = cpu;
 	mon->callwhen = now;
+	/* Of what it did so long ago nothing follows. */
+	if (wall > BLOCK_BUSY_NS && before != 0) {
+		come_by(BLOCK_LOOK_NS);
+		return true;
+	}
 	return before != 0 && cpu - before >= wall / 8;
 }
 

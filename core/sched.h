@@ -236,8 +236,10 @@ struct p *pidlegetspinning_locked(void);
 bool pidletake_locked(struct p *pp);
 
 /* wakesysmon: out of its deep sleep. hurrysysmon: a G waits for a P: if one is with
- * an M in a call, sysmon looks soon, and often. */
+ * an M in a call, sysmon looks soon, and often. rousesysmon: if work waits, in mp's queue or
+ * everyone's, and sysmon rests, it looks soon: for no P was idle. */
 void wakesysmon(void);
+void rousesysmon(struct m *mp);
 void hurrysysmon(void);
 
 /* ---- stw.c ---- */

@@ -183,6 +183,7 @@ static void post_nop(struct m *mp, struct g *gp)
 	}
 	/* Of one in a call that lasts only sysmon finds that it does. */
 	hurrysysmon();
+	rousesysmon(NULL);
 	if (guest) {
 		guest_asks(mp);
 		mwait(mp);

@@ -211,6 +211,7 @@ void spin_ended(struct g *gp)
 {
 	forget(gp);
 	gp->spinmisses = 0;
+	gp->lookturn = 0;
 	st_rlx(&gp->spinskip, 0);
 }
 
@@ -297,26 +298,28 @@ static void let_others_look(struct m *mp, struct g *gp)
 	gp->looksbegan = gp->lookedat = arch_cycles();
 }
 
-/* By calls, and so in code where nobody is stopped to be looked at. */
+/* By calls, and so in code where nobody is stopped to be looked at. Who has slept meanwhile has
+ * begun another wait. */
 void core_looked(bool again)
 {
 	struct g *gp = getg();
-	uint64_t now = arch_cycles(), turn;
+	uint64_t now = arch_cycles(), turn, wait = ld_rlx(&gp->wait) >> WAIT_BITS;
 	struct m *mp;
 
-	if (!again || now - gp->lookedat > LOOK_CYCLES) {
+	if (!again || now - gp->lookedat > LOOK_CYCLES || wait != gp->lookedwait) {
 		gp->looks = 0;
 		gp->looksbegan = now;
-		gp->lookturn = CHOOSE_SPIN_NS;
+		gp->lookedwait = wait;
 	}
 	gp->lookedat = now;
 	if (gp->looks++ < LOOKS)
 		return;
-	turn = gp->lookturn * ARCH_CYCLES_20US / 20000;
-	if (now - gp->looksbegan < turn || !core_endsspins() || choose_turned())
+	turn = gp->lookturn < CHOOSE_SPIN_NS ? CHOOSE_SPIN_NS : gp->lookturn;
+	if (now - gp->looksbegan < turn * ARCH_CYCLES_20US / 20000 || !core_endsspins() ||
+	    choose_turned())
 		return;
 	mp = pin(gp);
-	if (ld_rlx(&sched.runqsize) > 0 || !runqempty(mp->p))
+	if ((ld_rlx(&sched.runqsize) > 0 || !runqempty(mp->p)) && !mp->lockedg)
 		let_others_look(mp, gp);
 	unpin(gp);
 }

@@ -32,11 +32,19 @@ void resetspinning(struct m *mp)
 		sysmon_polls();
 }
 
-/* Work waits, and no P is idle: perhaps for long, of which sysmon hears nothing while it rests. */
-static inline void rouse_sysmon(void)
+void rousesysmon(struct m *mp)
 {
-	if (unlikely(ld_sc(&sched.sysmonrests)) && xchg_sc(&sched.sysmonrests, false))
+	if (!ld_sc(&sched.sysmonrests) ||
+	    (ld_sc(&sched.runqsize) == 0 && !(mp && ld_rlx(&mp->p) && !runqempty(mp->p))))
+		return;
+	if (xchg_sc(&sched.sysmonrests, false))
 		notewakeup(&sched.sysmonnote);
+}
+
+static inline void no_p_for_work(struct m *mp)
+{
+	if (unlikely(ld_sc(&sched.sysmonrests)))
+		rousesysmon(mp);
 }
 
 /* WS_L1, by WS_I5. The caller queued a G, and then did something sequentially consistent (an
@@ -56,12 +64,13 @@ void wakep(struct m *mp)
 	 * caller. */
 	if ((ld_sc(&sched.needspinning) != 0 && ld_sc(&sched.npidle) == 0) ||
 	    (mp && ld_rlx(&sched.gomaxprocs) == 1)) {
-		rouse_sysmon();
+		no_p_for_work(mp);
 		return;
 	}
 	/* No M to be had: whoever goes to sleep next looks, or sysmon. */
 	if (unlikely(ld_rlx(&sched.full))) {
 		st_sc(&sched.needspinning, 1);
+		no_p_for_work(mp);
 		return;
 	}
 	if (!cas_sc(&sched.nmspinning, 0, 1))
@@ -78,13 +87,13 @@ void wakep(struct m *mp)
 	if (pp)
 		startm(pp, true);
 	else
-		rouse_sysmon();
+		no_p_for_work(mp);
 }
 
 void wakep_global(struct m *mp)
 {
 	if (mp && ld_rlx(&sched.gomaxprocs) == 1) {
-		rouse_sysmon();
+		no_p_for_work(mp);
 		return;
 	}
 	/* The fence that unlock is not: a spinner that drops its mark after this has seen the

@@ -35,8 +35,14 @@ enum {
 	TIMER_SLACK_NS = 50 * 1000,
 	DEEP_AFTER_NS = 5 * 1000 * 1000,
 	OFFP_NS = 200 * 1000 * 1000,
+	/* So many times in vain, and so many rests after. */
+	ROUSES = 4,
+	UNROUSED = 16,
 	TIMERSLACK_NS = 1000,
 };
+
+static int
+	rousedinvain; /* so many times in a row; and above ROUSES, for how many rests it is not */
 
 /* Those that somebody wants out of whatever they are blocked in: a signal that comes just
  * before the call does not end it, so they are looked after until they sleep. True if one of
@@ -309,18 +315,17 @@ static uint64_t comes_by(void)
 	return earlier(every, next);
 }
 
-/* All was idle: as long as that lasts, or till work waits (rouse_sysmon), it need not look. False
- * if that is over. */
+/* All was idle: as long as that lasts, or till work waits (rousesysmon), it need not look. Where
+ * the last times nothing was found to be done about that, it is not told for a while. */
 static bool rest(uint64_t idlesince)
 {
-	if (idlesince == 0)
+	if (idlesince == 0 || (rousedinvain >= ROUSES && ++rousedinvain < ROUSES + UNROUSED))
 		return false;
+	if (rousedinvain >= ROUSES)
+		rousedinvain = ROUSES - 1;
 	/* Whoever has a P has taken it before it queues work, and looks at this after. */
 	st_sc(&sched.sysmonrests, true);
-	if (ld_sc(&sched.npidle) == ld_rlx(&sched.gomaxprocs))
-		return true;
-	st_rlx(&sched.sysmonrests, false);
-	return false;
+	return true;
 }
 
 /* Sleeps until there may be something to do. True if it was the deep sleep, or a rest that was
@@ -394,11 +399,16 @@ static bool sleep_until_due(uint64_t delay, uint64_t idlesince, bool offp, uint3
 		st_sc(&sched.sysmonwake, until);
 	}
 	rests = rest(idlesince);
-	if (idlesince != 0 && !rests)
+	if (rests && ld_sc(&sched.npidle) != ld_rlx(&sched.gomaxprocs)) {
 		until = now + DELAY_MIN_NS;
+		st_sc(&sched.sysmonwake, until);
+	}
 	if (notetsleep(&sched.sysmonnote, (int64_t)(until - now)))
 		noteclear(&sched.sysmonnote);
-	return rests && !xchg_sc(&sched.sysmonrests, false);
+	if (!rests || xchg_sc(&sched.sysmonrests, false))
+		return false;
+	rousedinvain++;
+	return true;
 }
 
 /* How long it may sleep between two rounds while a P is busy. */
@@ -450,8 +460,10 @@ void sysmon(void)
 		/* Whoever leaves its call needs no other M for its P. */
 		pursuits = ld_sc(&sched.pursuits);
 		pursued = check_pursued(&called);
-		if (retakeall(now, &waits, &next) + called != 0)
+		if (retakeall(now, &waits, &next) + called != 0) {
 			taken = now;
+			rousedinvain = 0;
+		}
 		offp = check_offp();
 		/* Later than all that was seen to begin. */
 		now = nanotime();

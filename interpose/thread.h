@@ -234,9 +234,10 @@ static inline bool cancel_asked(const struct thread *t)
 /* cancel_look: cancel_point for the running thread t. */
 static inline void cancel_look(struct thread *t)
 {
-	t->points++;
 	if (unlikely(ld_rlx(&t->cancel) & CANCELED))
 		cancel_point();
+	else
+		t->points++;
 }
 
 /* cancel_announce: from here on a canceller interrupts the waits of the running thread t; the

@@ -251,19 +251,48 @@ static void *asks(void *arg)
 	return arg;
 }
 
-TEST(who_is_asked_now_and_then_does_not_wake_sysmon_each_time)
+static void wakes_of_sysmon(int procs)
 {
 	raw_pipe(fds[0], RAW_NONBLOCK);
 	raw_pipe(answers, 0);
-	start(2);
+	start(procs);
 	watcher(asks, NULL);
 	grp.left = 1;
 	go(answers_all, NULL);
 	group_wait(&grp);
 	test_say("  %lld wakes in %lld ms, %lld long gaps", (long long)sysmon_woke,
 		 (long long)took_ms, (long long)long_gaps);
+}
+
+TEST(who_is_asked_now_and_then_does_not_wake_sysmon_each_time)
+{
+	wakes_of_sysmon(2);
 	/* Each 10 ms. */
 	EXPECT(sysmon_woke <= took_ms / 10 * 2 + long_gaps * 10 + 10);
+}
+
+/* Who comes out of the poller with the last P tells sysmon, which looks each ms for a while. */
+TEST(on_one_p_it_looks_no_more_than_each_ms)
+{
+	wakes_of_sysmon(1);
+	EXPECT(sysmon_woke <= took_ms + took_ms / 4 + long_gaps * 10 + 10);
+}
+
+/* Nor one that sleeps for a ms again and again. */
+TEST(who_sleeps_for_a_ms_again_and_again_does_not_wake_sysmon_each_time)
+{
+	uint64_t began;
+	long woke;
+
+	start(1);
+	began = now_ns();
+	woke = sysmon_switches();
+	for (int i = 0; i < ASKED; i++)
+		gosleep(1, now_ns() + MS);
+	took_ms = (long)((now_ns() - began) / MS);
+	woke = sysmon_switches() - woke;
+	test_say("  %lld wakes in %lld ms", (long long)woke, (long long)took_ms);
+	EXPECT(woke <= took_ms / 10 * 3 + 30);
 }
 
 /* ---- who blocks after a pause, while another waits for his P ---- */

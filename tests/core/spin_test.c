@@ -409,7 +409,22 @@ static __attribute__((section("library"), noipa)) void walk_list(void *arg)
 	group_done(&grp);
 }
 
-static void share(bool library)
+/* Looks by calls, and now and then has something else to do. */
+static void look_about(void *arg)
+{
+	(void)arg;
+	while (!ld_rlx(&stop)) {
+		for (int i = 0; i < 300; i++) {
+			compute(100);
+			core_looked(true);
+		}
+		compute(30000);
+		add_rlx(&walked, 1);
+	}
+	group_done(&grp);
+}
+
+static void share(bool library, void (*fn)(void *))
 {
 	uint64_t alone, alone_us, both, both_us;
 
@@ -419,7 +434,7 @@ static void share(bool library)
 	if (library)
 		spin_library((uintptr_t)__start_library, (uintptr_t)__stop_library);
 	grp.left = 2;
-	go(walk_list, NULL);
+	go(fn, NULL);
 	sleep_ns(200 * MS);
 	alone = ld_rlx(&walked);
 	alone_us = cpu_ns() / US;
@@ -438,10 +453,51 @@ static void share(bool library)
 
 TEST(one_that_is_taken_for_spinning_gets_a_share_beside_one_that_computes)
 {
-	share(false);
+	share(false, walk_list);
 }
 
 TEST(one_that_computes_in_a_library_that_spins_gets_a_share_too)
 {
-	share(true);
+	share(true, walk_list);
+}
+
+TEST(one_that_looks_by_calls_gets_a_share_too)
+{
+	share(false, look_about);
+}
+
+/* ---- one that sleeps between its looks ---- */
+enum { ROUNDS = 2000 };
+
+static ATOMIC(uint32_t) hand;
+
+static void hands_on(uint32_t me, uint32_t rounds)
+{
+	for (uint32_t i = 0; i < rounds; i++) {
+		while (ld_acq(&hand) % 2 != me)
+			futex_wait(&hand, 1 - me + 2 * i, (uint32_t)FUTEX_ANY, NULL, 0);
+		add_sc(&hand, 1);
+		futex_wake(&hand, 1, (uint32_t)FUTEX_ANY, 0);
+		if (me == 0)
+			core_looked(true);
+	}
+	group_done(&grp);
+}
+
+static void hand_and_look(void *arg)
+{
+	hands_on((uint32_t)(uintptr_t)arg, ROUNDS);
+}
+
+TEST(who_sleeps_between_his_looks_does_not_spin)
+{
+	struct stats sum;
+
+	start(1);
+	grp.left = 2;
+	go(hand_and_look, (void *)0);
+	go(hand_and_look, (void *)1);
+	group_wait(&grp);
+	stats_sum(&sum);
+	EXPECT_EQ(sum.yields, 0);
 }
