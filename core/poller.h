@@ -32,8 +32,8 @@ void netpoll_watchclock(void);
 
 /* sysmon_polls: the caller goes on with something else than the poller, and perhaps nobody blocks
  * there while somebody waits: if sysmon was to sleep for long it looks soon. sysmon_watches: from
- * its next look on it looks each ms for a while, and that one is as near: else false. */
-enum { POLL_EARLY_NS = 1000 * 1000 };
+ * its next look on it looks so often for a while, and that one is as near: else false. */
+enum { POLL_EARLY_NS = 1000 * 1000 }; /* from one such look to the next */
 void sysmon_polls(void);
 bool sysmon_watches(void);
 
@@ -47,11 +47,8 @@ struct g;
 bool poll_left(struct m *mp, const struct g *gp, int32_t others, bool waited);
 void poll_back(struct m *mp);
 
-/* poll_brief: were the last ones brief? poll_doubt: one was not, and others waited. poll_forgotten:
- * has nobody polled for long, though somebody waits or a timer does? Sysmon's, while a P is idle.
- */
-bool poll_brief(void);
-void poll_doubt(void);
+/* poll_forgotten: has nobody polled for long, though somebody waits or a timer does? Sysmon's,
+ * while a P is idle. */
 bool poll_forgotten(uint64_t now);
 
 /* poll_looks: is it worth a call to look at the poller before waiting there? poll_looked: it was

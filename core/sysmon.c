@@ -35,14 +35,14 @@ enum {
 	TIMER_SLACK_NS = 50 * 1000,
 	DEEP_AFTER_NS = 5 * 1000 * 1000,
 	OFFP_NS = 200 * 1000 * 1000,
-	/* So many times in vain, and so many rests after. */
+	/* So often roused in vain, it is not for so many rests. */
 	ROUSES = 4,
 	UNROUSED = 16,
 	TIMERSLACK_NS = 1000,
 };
 
-static int
-	rousedinvain; /* so many times in a row; and above ROUSES, for how many rests it is not */
+/* So many times in a row; from ROUSES on it counts rests in which that may not be. */
+static int rousedinvain;
 
 /* Those that somebody wants out of whatever they are blocked in: a signal that comes just
  * before the call does not end it, so they are looked after until they sleep. True if one of
