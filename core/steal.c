@@ -32,6 +32,8 @@ void resetspinning(struct m *mp)
 		sysmon_polls();
 }
 
+/* The work was queued before: sequentially consistent, as sysmon's store and its look at npidle in
+ * rest and after it. */
 void rousesysmon(struct m *mp)
 {
 	if (!ld_sc(&sched.sysmonrests) ||
