@@ -287,12 +287,16 @@ TEST(who_sleeps_for_a_ms_again_and_again_does_not_wake_sysmon_each_time)
 	start(1);
 	began = now_ns();
 	woke = sysmon_switches();
-	for (int i = 0; i < ASKED; i++)
-		gosleep(1, now_ns() + MS);
+	for (int i = 0; i < ASKED; i++) {
+		uint64_t slept = now_ns();
+		gosleep(1, slept + MS);
+		/* Its M waited for a cpu, with the P: sysmon looks at who has one. */
+		long_gaps += now_ns() - slept > MS + MS / 2;
+	}
 	took_ms = (long)((now_ns() - began) / MS);
 	woke = sysmon_switches() - woke;
 	test_say("  %lld wakes in %lld ms", (long long)woke, (long long)took_ms);
-	EXPECT(woke <= took_ms / 10 * 3 + 30);
+	EXPECT(woke <= took_ms / 10 * 3 + 30 + long_gaps * 10);
 }
 
 /* ---- who blocks after a pause, while another waits for his P ---- */
