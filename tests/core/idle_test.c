@@ -296,7 +296,8 @@ TEST(who_sleeps_for_a_ms_again_and_again_does_not_wake_sysmon_each_time)
 	took_ms = (long)((now_ns() - began) / MS);
 	woke = sysmon_switches() - woke;
 	test_say("  %lld wakes in %lld ms", (long long)woke, (long long)took_ms);
-	EXPECT(woke <= took_ms / 10 * 3 + 30 + long_gaps * 10);
+	/* Roused by each of them it would wake more than once for each. */
+	EXPECT(woke <= took_ms + long_gaps * 10);
 }
 
 /* ---- who blocks after a pause, while another waits for his P ---- */
