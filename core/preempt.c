@@ -132,7 +132,7 @@ static const struct range *range_at(uintptr_t pc)
 }
 
 /* May the G be stopped with its program counter there? */
-static bool denied(struct m *mp, const void *uc)
+static bool denied(struct m *mp, const struct g *gp, const void *uc)
 {
 	const struct range *range = range_at(arch_sigpc(uc));
 
@@ -140,6 +140,8 @@ static bool denied(struct m *mp, const void *uc)
 		return false;
 	if (range->how == DENY_ALWAYS)
 		return true;
+	if (range->how == DENY_HELD)
+		return ld_rlx(&gp->held);
 	/* Whoever makes calls all the time is hardly ever found elsewhere. */
 	if (range->how == DENY_BUT_CALLS)
 		return !arch_sigaftercall(uc);
@@ -210,7 +212,7 @@ static void handler(int sig, void *info, void *uc)
 	/* A handler of the program's that stands on this M's signal stack cannot leave it. */
 	if (arch_sigsp(uc) - (uintptr_t)mp->sigstack < SIG_STACK)
 		goto not_now;
-	if (!save || denied(mp, uc) || !arch_sigsave(save, uc, &gp->sched, comeback)) {
+	if (!save || denied(mp, gp, uc) || !arch_sigsave(save, uc, &gp->sched, comeback)) {
 		if (status == GRUNNING)
 			count(mp->p, preemptputoff);
 		goto not_now;

@@ -9,11 +9,13 @@
 enum { SIG_PREEMPT = 32 };
 
 /* preempt_deny: a G whose program counter is in [lo, hi) is not stopped by signal.
+ * The range that was denied first counts.
  * Returns  false if the list is full. Context: one thread at a time. */
 enum denial {
 	DENY_ALWAYS,
 	DENY_AWHILE, /* not for the first moment: it may hold a lock of that library's */
 	DENY_BUT_CALLS, /* but for the way out of a system call, where nothing is held */
+	DENY_HELD, /* only where g.held says so */
 };
 bool preempt_deny(uintptr_t lo, uintptr_t hi, enum denial how);
 

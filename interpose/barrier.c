@@ -29,7 +29,7 @@ EXPORT int pthread_barrier_init(pthread_barrier_t *b, const pthread_barrierattr_
 	return real_table.pthread_barrier_init(b, attr, n);
 }
 
-EXPORT int pthread_barrier_wait(pthread_barrier_t *b)
+EXPORT GIVES int pthread_barrier_wait(pthread_barrier_t *b)
 {
 	struct barrier *bar = barrier_of(b);
 	ATOMIC(uint32_t) *rounds = (ATOMIC(uint32_t) *)&bar->inround + 1;
@@ -80,7 +80,7 @@ EXPORT int pthread_barrier_destroy(pthread_barrier_t *b)
 }
 
 /* 1 free, 0 or less held: as glibc's trylock, unlock and init have it. */
-EXPORT int pthread_spin_lock(pthread_spinlock_t *l)
+EXPORT GIVES int pthread_spin_lock(pthread_spinlock_t *l)
 {
 	enum { SPINS = 100 };
 	ATOMIC(int32_t) *word = (ATOMIC(int32_t) *)l;

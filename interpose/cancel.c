@@ -334,7 +334,7 @@ EXPORT int pthread_cancel(pthread_t thread)
 	return 0;
 }
 
-EXPORT int pthread_setcancelstate(int state, int *old)
+EXPORT GIVES int pthread_setcancelstate(int state, int *old)
 {
 	struct thread *t = served() ? thread_self() : NULL;
 	uint32_t before;
@@ -355,7 +355,7 @@ EXPORT int pthread_setcancelstate(int state, int *old)
 	return 0;
 }
 
-EXPORT int pthread_setcanceltype(int type, int *old)
+EXPORT GIVES int pthread_setcanceltype(int type, int *old)
 {
 	struct thread *t = served() ? thread_self() : NULL;
 	uint32_t before;
@@ -373,7 +373,7 @@ EXPORT int pthread_setcanceltype(int type, int *old)
 	return 0;
 }
 
-EXPORT void pthread_testcancel(void)
+EXPORT GIVES void pthread_testcancel(void)
 {
 	if (served() && thread_self())
 		point(thread_self());

@@ -178,7 +178,7 @@ EXPORT int pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m,
 		c, m, flags_of(c) & flags.monotonic ? CLOCK_MONOTONIC : CLOCK_REALTIME, until);
 }
 
-EXPORT int pthread_cond_signal(pthread_cond_t *c)
+EXPORT GIVES int pthread_cond_signal(pthread_cond_t *c)
 {
 	if (!served())
 		return real_table.pthread_cond_signal(c);
@@ -191,7 +191,7 @@ EXPORT int pthread_cond_signal(pthread_cond_t *c)
 	return 0;
 }
 
-EXPORT int pthread_cond_broadcast(pthread_cond_t *c)
+EXPORT GIVES int pthread_cond_broadcast(pthread_cond_t *c)
 {
 	if (!served())
 		return real_table.pthread_cond_broadcast(c);

@@ -6,7 +6,7 @@ old=GLIBC_2.2.5
 new=GLIBC_2.34
 case ${1:-script} in
 script)
-	echo "$old { local: old_*; };"
+	echo "$old { local: old_*; __start_*; __stop_*; };"
 	echo "$new { } $old;"
 	;;
 names) # calls.def: as nm -D has them

@@ -161,7 +161,7 @@ void wire_first_do(struct thread *t)
 		thread_own_tid(t);
 }
 
-EXPORT pid_t gettid(void)
+EXPORT GIVES pid_t gettid(void)
 {
 	struct thread *t = served() ? thread_self() : NULL;
 

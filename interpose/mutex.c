@@ -282,7 +282,7 @@ static inline bool is_normal(const pthread_mutex_t *m)
 	return heddle_mode == SERVING && (m->__data.__kind & KIND) == PTHREAD_MUTEX_TIMED_NP;
 }
 
-EXPORT int pthread_mutex_lock(pthread_mutex_t *m)
+EXPORT GIVES int pthread_mutex_lock(pthread_mutex_t *m)
 {
 	pid_t tid;
 
@@ -297,7 +297,7 @@ EXPORT int pthread_mutex_lock(pthread_mutex_t *m)
 	return 0;
 }
 
-EXPORT int pthread_mutex_trylock(pthread_mutex_t *m)
+EXPORT GIVES int pthread_mutex_trylock(pthread_mutex_t *m)
 {
 	pid_t tid;
 	int r;
@@ -317,8 +317,8 @@ EXPORT int pthread_mutex_trylock(pthread_mutex_t *m)
 	return 0;
 }
 
-EXPORT int pthread_mutex_clocklock(pthread_mutex_t *m, clockid_t clock,
-				   const struct timespec *until)
+EXPORT GIVES int pthread_mutex_clocklock(pthread_mutex_t *m, clockid_t clock,
+					 const struct timespec *until)
 {
 	struct deadline d;
 	int r;
@@ -337,7 +337,7 @@ EXPORT int pthread_mutex_clocklock(pthread_mutex_t *m, clockid_t clock,
 	return pthread_mutex_trylock(m) == 0 ? 0 : r;
 }
 
-EXPORT int pthread_mutex_timedlock(pthread_mutex_t *m, const struct timespec *until)
+EXPORT GIVES int pthread_mutex_timedlock(pthread_mutex_t *m, const struct timespec *until)
 {
 	if (unlikely(!served()))
 		return real_table.pthread_mutex_timedlock(m, until);
@@ -362,7 +362,7 @@ LAST_RESORT int unlock_other(pthread_mutex_t *m)
 	return 0;
 }
 
-EXPORT int pthread_mutex_unlock(pthread_mutex_t *m)
+EXPORT GIVES int pthread_mutex_unlock(pthread_mutex_t *m)
 {
 	/* served() is asked there, too. */
 	if (unlikely(!is_normal(m)))
@@ -371,17 +371,17 @@ EXPORT int pthread_mutex_unlock(pthread_mutex_t *m)
 	return release(m);
 }
 
-EXPORT int __pthread_mutex_lock(pthread_mutex_t *m)
+EXPORT GIVES int __pthread_mutex_lock(pthread_mutex_t *m)
 {
 	return pthread_mutex_lock(m);
 }
 
-EXPORT int __pthread_mutex_trylock(pthread_mutex_t *m)
+EXPORT GIVES int __pthread_mutex_trylock(pthread_mutex_t *m)
 {
 	return pthread_mutex_trylock(m);
 }
 
-EXPORT int __pthread_mutex_unlock(pthread_mutex_t *m)
+EXPORT GIVES int __pthread_mutex_unlock(pthread_mutex_t *m)
 {
 	return pthread_mutex_unlock(m);
 }

@@ -54,7 +54,7 @@ static void run(ATOMIC(uint32_t) *word, void (*fn)(void))
 	r.done = true;
 }
 
-EXPORT int pthread_once(pthread_once_t *once, void (*fn)(void))
+EXPORT GIVES int pthread_once(pthread_once_t *once, void (*fn)(void))
 {
 	ATOMIC(uint32_t) *word = (ATOMIC(uint32_t) *)once;
 

@@ -310,7 +310,7 @@ LAST_RESORT int rdlock_other(pthread_rwlock_t *l)
 	return is_shared(l) ? rwshared_lock(l, false, 0, NULL) : lock_it(l, false, EVER, 0, NULL);
 }
 
-EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t *l)
+EXPORT GIVES int pthread_rwlock_rdlock(pthread_rwlock_t *l)
 {
 	uint32_t s;
 
@@ -330,7 +330,7 @@ LAST_RESORT int wrlock_other(pthread_rwlock_t *l)
 	return is_shared(l) ? rwshared_lock(l, true, 0, NULL) : lock_it(l, true, EVER, 0, NULL);
 }
 
-EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t *l)
+EXPORT GIVES int pthread_rwlock_wrlock(pthread_rwlock_t *l)
 {
 	pid_t id;
 
@@ -344,14 +344,14 @@ EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t *l)
 	return 0;
 }
 
-EXPORT int pthread_rwlock_tryrdlock(pthread_rwlock_t *l)
+EXPORT GIVES int pthread_rwlock_tryrdlock(pthread_rwlock_t *l)
 {
 	if (!served() || is_shared(l))
 		return real_table.pthread_rwlock_tryrdlock(l);
 	return lock_it(l, false, NOW, 0, NULL);
 }
 
-EXPORT int pthread_rwlock_trywrlock(pthread_rwlock_t *l)
+EXPORT GIVES int pthread_rwlock_trywrlock(pthread_rwlock_t *l)
 {
 	if (!served())
 		return real_table.pthread_rwlock_trywrlock(l);
@@ -441,7 +441,7 @@ LAST_RESORT int unlock_other(pthread_rwlock_t *l)
 	return 0;
 }
 
-EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *l)
+EXPORT GIVES int pthread_rwlock_unlock(pthread_rwlock_t *l)
 {
 	uint32_t s;
 
@@ -467,27 +467,27 @@ EXPORT int pthread_rwlock_destroy(pthread_rwlock_t *l)
 	return real_table.pthread_rwlock_destroy(l);
 }
 
-EXPORT int __pthread_rwlock_rdlock(pthread_rwlock_t *l)
+EXPORT GIVES int __pthread_rwlock_rdlock(pthread_rwlock_t *l)
 {
 	return pthread_rwlock_rdlock(l);
 }
 
-EXPORT int __pthread_rwlock_wrlock(pthread_rwlock_t *l)
+EXPORT GIVES int __pthread_rwlock_wrlock(pthread_rwlock_t *l)
 {
 	return pthread_rwlock_wrlock(l);
 }
 
-EXPORT int __pthread_rwlock_tryrdlock(pthread_rwlock_t *l)
+EXPORT GIVES int __pthread_rwlock_tryrdlock(pthread_rwlock_t *l)
 {
 	return pthread_rwlock_tryrdlock(l);
 }
 
-EXPORT int __pthread_rwlock_trywrlock(pthread_rwlock_t *l)
+EXPORT GIVES int __pthread_rwlock_trywrlock(pthread_rwlock_t *l)
 {
 	return pthread_rwlock_trywrlock(l);
 }
 
-EXPORT int __pthread_rwlock_unlock(pthread_rwlock_t *l)
+EXPORT GIVES int __pthread_rwlock_unlock(pthread_rwlock_t *l)
 {
 	return pthread_rwlock_unlock(l);
 }

@@ -83,7 +83,7 @@ static int shared_wait(sem_t *s, clockid_t clock, const struct timespec *until)
 	return r;
 }
 
-EXPORT int sem_wait(sem_t *sem)
+EXPORT GIVES int sem_wait(sem_t *sem)
 {
 	struct sem *s = sem_of(sem);
 
@@ -122,7 +122,7 @@ EXPORT int sem_timedwait(sem_t *sem, const struct timespec *until)
 	return sem_clockwait(sem, CLOCK_REALTIME, until);
 }
 
-EXPORT int sem_trywait(sem_t *sem)
+EXPORT GIVES int sem_trywait(sem_t *sem)
 {
 	if (!served() || sem_of(sem)->shared)
 		return real_table.sem_trywait(sem);
@@ -132,7 +132,7 @@ EXPORT int sem_trywait(sem_t *sem)
 	return -1;
 }
 
-EXPORT int sem_post(sem_t *sem)
+EXPORT GIVES int sem_post(sem_t *sem)
 {
 	struct sem *s = sem_of(sem);
 	uint64_t d;

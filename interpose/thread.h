@@ -15,6 +15,11 @@
 #include "real.h"
 
 #define EXPORT __attribute__((visibility("default")))
+
+/* GIVES: may be stopped anywhere, as the program's own code: it neither knows an M nor holds what
+ * g.held does not tell. For what is done at once, without a way through the core: who does nothing
+ * but call such a one is hardly ever found elsewhere, and would keep its P for seconds. */
+#define GIVES __attribute__((section("gives")))
 /* A second name of what this file defines. */
 #define SAME(name, as) extern __typeof__(as) name __attribute__((alias(#as), visibility("default")))
 #define likely(x) __builtin_expect(!!(x), 1)

@@ -205,6 +205,10 @@ static int widest_tls(struct dl_phdr_info *info, size_t size, void *arg)
 	return 0;
 }
 
+/* What GIVES puts there, by the linker. */
+extern const char __start_gives[] __attribute__((visibility("hidden")));
+extern const char __stop_gives[] __attribute__((visibility("hidden")));
+
 /* libc's and the loader's text may be under a lock of theirs; ours never gives way. */
 static int deny_text(struct dl_phdr_info *info, size_t size, void *arg)
 {
@@ -363,6 +367,7 @@ static bool start(void)
 	c.host = thread_main_init();
 	c.was = thread_first()->gp;
 	c.self = &thread_first()->gp;
+	preempt_deny((uintptr_t)__start_gives, (uintptr_t)__stop_gives, DENY_HELD);
 	for (int i = 0; i < objects.ndenied; i++)
 		preempt_deny(objects.denied[i].lo, objects.denied[i].hi, objects.denied[i].how);
 	policies_wanted(&c);

@@ -315,6 +315,45 @@ TEST(a_g_in_a_range_denied_for_a_moment_is_stopped_after_some_tries)
 	group_wait(&grp);
 }
 
+static void hold_and_tell(void *arg)
+{
+	ghold();
+	hold_once(arg);
+	gunhold();
+}
+
+/* The first range that was denied counts. */
+static int phase_of_turn(bool holds)
+{
+	start(1);
+	spins_per_ms = measure_spins();
+	EXPECT(preempt_deny((uintptr_t)registers_hold, (uintptr_t)registers_hold_end, DENY_HELD));
+	EXPECT(preempt_deny((uintptr_t)__start_held, (uintptr_t)__stop_held, DENY_HELD));
+	EXPECT(preempt_deny((uintptr_t)registers_hold, (uintptr_t)registers_hold_end, DENY_ALWAYS));
+	EXPECT(preempt_deny((uintptr_t)__start_held, (uintptr_t)__stop_held, DENY_ALWAYS));
+	grp.left = 1;
+	go(holds ? hold_and_tell : hold_once, (void *)150);
+	while (ld_rlx(&phase) == 0)
+		gosched();
+	return (int)ld_rlx(&phase);
+}
+
+TEST(a_g_that_says_itself_where_it_holds_something_is_stopped_elsewhere)
+{
+	if (no_signal())
+		return;
+	EXPECT_EQ(phase_of_turn(false), 1);
+	group_wait(&grp);
+}
+
+TEST(a_g_that_says_that_it_holds_something_is_not_stopped_there)
+{
+	if (no_signal())
+		return;
+	EXPECT_EQ(phase_of_turn(true), 2);
+	group_wait(&grp);
+}
+
 static ATOMIC(bool) enough;
 
 static void __attribute__((noinline, section("held"))) spin_denied(void)
