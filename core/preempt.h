@@ -62,6 +62,10 @@ void core_sigmark(struct g *gp);
 /* core_sigwired: the G that is wired to this M, if there is one. */
 struct g *core_sigwired(void);
 
+/* core_sigcomputes: a G that does not block sig, in a slice and in no call, of one P after the
+ * other; or one that waits for a P. NULL: there is none. For handlers. */
+struct g *core_sigcomputes(int sig);
+
 /* core_sigbegin .. core_sigend: about a handler of the program's on a G, which may be put to
  * sleep and go on on another M. The embedder's own, around it, blocks every signal.
  * core_sigbegin: mask is the handler's, from here on; ends the announced call of one that was

@@ -151,6 +151,28 @@ struct g *core_sigwired(void)
 	return mp ? mp->lockedg : NULL;
 }
 
+struct g *core_sigcomputes(int sig)
+{
+	static ATOMIC(uint32_t) turn;
+	uint32_t n = (uint32_t)ld_acq(&sched.gomaxprocs), first = add_rlx(&turn, 1);
+	uint64_t bit = (uint64_t)1 << (sig - 1);
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct m *mp = ld_acq(&sched.allp[(first + i) % n]->m);
+		struct g *gp = mp ? ld_acq(&mp->curg) : NULL;
+		uint32_t status = gp ? ld_acq(&gp->status) & ~(uint32_t)GCLAIM : GIDLE;
+		if ((status == GRUNNING || status == GPINNED) && takes(gp, bit))
+			return gp;
+	}
+	/* Between two slices. */
+	for (struct g *gp = geach(NULL); gp; gp = geach(gp)) {
+		uint32_t status = ld_acq(&gp->status);
+		if ((status == GRUNNABLE || status == GPREEMPTED) && takes(gp, bit))
+			return gp;
+	}
+	return NULL;
+}
+
 /* All signals are blocked, here and in core_sigend, but for the time between the two; so no
  * other handler, nor a preemption, comes between our words and the kernel's. */
 uint64_t core_sigbegin(uint64_t mask)

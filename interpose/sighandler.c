@@ -197,9 +197,6 @@ static bool is_fault(int sig, const siginfo_t *info)
  * and timers are for who runs; SIGPIPE and SIGXFSZ come as if by this process's own kill. */
 static bool for_process(int sig, const siginfo_t *info)
 {
-	const uint64_t of_thread = faults() | signal_bit(SIGPROF) | signal_bit(SIGVTALRM) |
-				   signal_bit(SIGXCPU);
-
 	if (getpid() != home)
 		return false;
 	switch (info->si_code) {
@@ -210,7 +207,7 @@ static bool for_process(int sig, const siginfo_t *info)
 	case SI_ASYNCIO:
 		return true;
 	case SI_KERNEL:
-		return !(of_thread & signal_bit(sig));
+		return !(faults() & signal_bit(sig)) && !signal_of_clock(sig, info);
 	default:
 		return signal_of_child(sig, info);
 	}

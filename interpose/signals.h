@@ -147,11 +147,13 @@ void siginfo_forked(void);
 
 /* signal_put_off: sig came with info where no thread could take it. signal_choice: makes it pending
  * for the thread that the kernel would choose; false: that is the caller, or cannot take it.
- * signal_of_child: it tells what became of a child. signals_push_soon: someone pushes it. For
+ * signal_of_child: it tells what became of a child. signal_of_clock: that time of a cpu is over,
+ * which is for who uses it. signals_push_soon: someone pushes it. For
  * handlers too. */
 void signal_put_off(int sig, const siginfo_t *info);
 bool signal_choice(int sig, const siginfo_t *info);
 bool signal_of_child(int sig, const siginfo_t *info);
+bool signal_of_clock(int sig, const siginfo_t *info);
 
 /* signal_timer: sig is for the process, rather for t (or NULL): makes it pending for who can take
  * it, and pushes, or holds it. False: it is the kernel's: without a handler, or shown by a

@@ -160,11 +160,22 @@ bool signal_of_child(int sig, const siginfo_t *info)
 	return sig == SIGCHLD && info->si_code >= CLD_EXITED && info->si_code <= CLD_CONTINUED;
 }
 
+bool signal_of_clock(int sig, const siginfo_t *info)
+{
+	return info->si_code == SI_KERNEL && (sig == SIGPROF || sig == SIGVTALRM || sig == SIGXCPU);
+}
+
 /* Whom the kernel would have chosen, and programs expect to be interrupted: the thread that made
- * the child, NULL if it is not known; else the first. */
+ * the child, NULL if it is not known; whoever uses the cpu whose time is over, as profilers have
+ * it; else the first. */
 static struct thread *choice(int sig, const siginfo_t *info)
 {
-	return signal_of_child(sig, info) ? process_maker(info->si_pid) : thread_first();
+	struct g *gp;
+
+	if (signal_of_child(sig, info))
+		return process_maker(info->si_pid);
+	gp = signal_of_clock(sig, info) ? core_sigcomputes(sig) : NULL;
+	return gp ? ghost_of(gp) : thread_first();
 }
 
 /* info: NULL if it is not known. */

@@ -80,6 +80,33 @@ TEST(each_alarm_interrupts_the_first_thread)
 	end(t);
 }
 
+static void are_of_those_who_compute(__itimer_which_t which, int sig)
+{
+	enum { SAMPLES = 60, EACH_US = 2000 };
+	struct itimerval often = { { 0, EACH_US }, { 0, EACH_US } };
+
+	by_first = by_others = 0;
+	taken.n = 0;
+	handle(sig, counts);
+	EXPECT_EQ(setitimer(which, &often, NULL), 0);
+	await(&taken, SAMPLES);
+	EXPECT_EQ(setitimer(which, &(struct itimerval){ 0 }, NULL), 0);
+	test_say("  of the first %d, of others %d", by_first, by_others);
+	/* Who makes the calls here computes for a moment, too. */
+	EXPECT(by_first <= SAMPLES / 10);
+}
+
+/* As profilers have it. */
+TEST(the_time_of_cpus_that_is_over_interrupts_those_who_use_it)
+{
+	pthread_t t[3];
+
+	among_others(t);
+	are_of_those_who_compute(ITIMER_PROF, SIGPROF);
+	are_of_those_who_compute(ITIMER_VIRTUAL, SIGVTALRM);
+	end(t);
+}
+
 TEST(what_another_process_sends_interrupts_the_first_thread)
 {
 	pid_t parent = getpid(), child;
