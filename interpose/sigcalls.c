@@ -68,15 +68,35 @@ EXPORT int sigprocmask(int how, const sigset_t *set, sigset_t *old)
 	return -1;
 }
 
+/* The kernel's: the stack is set for no more than one handler, until that ends. linux/signal.h has
+ * it, which does not go with signal.h. */
+#define SS_AUTODISARM (1 << 31)
+
 bool on_altstack(const struct thread *t)
 {
 	uintptr_t at = (uintptr_t)__builtin_frame_address(0), lo = (uintptr_t)t->altstack.ss_sp;
 
-	return t->altstack.ss_sp && at - lo < t->altstack.ss_size;
+	return t->altstack.ss_sp && !(t->altstack.ss_flags & SS_AUTODISARM) &&
+	       at - lo < t->altstack.ss_size;
 }
 
 /* The kernel's least, where glibc's MINSIGSTKSZ grows with the cpu's state. */
 enum { LEAST_STACK = 2048 };
+
+/* As the kernel does. */
+static long take_altstack(struct thread *t, const stack_t *stack)
+{
+	int mode = stack->ss_flags & ~SS_AUTODISARM;
+
+	if (mode != 0 && mode != SS_DISABLE && mode != SS_ONSTACK)
+		return -EINVAL;
+	if (mode != SS_DISABLE && stack->ss_size < LEAST_STACK)
+		return -ENOMEM;
+	t->altstack = *stack;
+	if (mode == SS_DISABLE)
+		t->altstack.ss_sp = NULL;
+	return 0;
+}
 
 static long set_altstack(struct thread *t, const stack_t *stack)
 {
@@ -84,16 +104,29 @@ static long set_altstack(struct thread *t, const stack_t *stack)
 
 	if (user_fetch(&mine, stack, sizeof(mine)) != 0)
 		return -EFAULT;
-	if (on_altstack(t))
-		return -EPERM;
-	if (mine.ss_flags & ~(SS_DISABLE | SS_ONSTACK))
-		return -EINVAL;
-	if (!(mine.ss_flags & SS_DISABLE) && mine.ss_size < LEAST_STACK)
-		return -ENOMEM;
-	t->altstack = mine;
-	if (mine.ss_flags & SS_DISABLE)
+	return on_altstack(t) ? -EPERM : take_altstack(t, &mine);
+}
+
+static stack_t altstack(const struct thread *t)
+{
+	static const stack_t none = { .ss_flags = SS_DISABLE };
+
+	return t->altstack.ss_sp ? t->altstack : none;
+}
+
+stack_t altstack_begin(struct thread *t)
+{
+	stack_t was = altstack(t);
+
+	if (was.ss_flags & SS_AUTODISARM)
 		t->altstack.ss_sp = NULL;
-	return 0;
+	return was;
+}
+
+void altstack_end(struct thread *t, const stack_t *was)
+{
+	if (!on_altstack(t))
+		(void)take_altstack(t, was);
 }
 
 /* The kernel's alternate stack is the M's: what the program sets is recorded. */
@@ -105,10 +138,9 @@ EXPORT int sigaltstack(const stack_t *stack, stack_t *old)
 
 	if (!t)
 		return real_table.sigaltstack(stack, old);
-	before = t->altstack;
-	if (!before.ss_sp)
-		before.ss_flags = SS_DISABLE;
-	else if (on_altstack(t))
+	before = altstack(t);
+	before.ss_flags &= SS_AUTODISARM | SS_DISABLE;
+	if (on_altstack(t))
 		before.ss_flags |= SS_ONSTACK;
 	if (stack)
 		r = set_altstack(t, stack);

@@ -136,6 +136,7 @@ static void handle(int sig, siginfo_t *info, ucontext_t *uc, bool call)
 	before = core_sigbegin(handler_mask(sig, uc));
 	accept_leaves(t);
 	fd_letgo(t);
+	uc->uc_stack = altstack_begin(t);
 	run_handler(sig, info, uc);
 	/* The child of a fork that it made goes on where the thread was, in a call of ours perhaps.
 	 */
@@ -149,6 +150,7 @@ static void handle(int sig, siginfo_t *info, ucontext_t *uc, bool call)
 	if (!late && !(flags & SA_RESTART))
 		st_rlx(&t->stopped, ld_rlx(&t->stopped) + 1);
 	/* The handler may have changed what it returns to. */
+	altstack_end(t, &uc->uc_stack);
 	after = mask_in(uc);
 	core_sigend(uc, after == interrupted ? before : after, call);
 	go_on(t, &aside);

@@ -45,6 +45,11 @@ void timer_taken(siginfo_t *info);
 /* on_altstack: does t, which is the caller, run on the alternate stack that it has set? */
 bool on_altstack(const struct thread *t);
 
+/* altstack_begin: a handler of t's, which is the caller, begins: what its frame says of the
+ * alternate stack. altstack_end: it has ended, and the frame says that. */
+stack_t altstack_begin(struct thread *t);
+void altstack_end(struct thread *t, const stack_t *was);
+
 /* ---- sigcalls.c ---- */
 
 /* signals_mask: pthread_sigmask of the running thread. signal_self: sends it sig, on the kernel

@@ -229,3 +229,63 @@ TEST(a_child_has_the_alternate_stack_of_the_thread_that_forked)
 	handle_full(SIGUSR1, interrupts, SA_ONSTACK);
 	run(3, forks_with_an_alternate_stack, NULL);
 }
+
+/* ---- what a frame says of it ---- */
+
+enum { AUTODISARM = 1 << 31 };
+
+static char *other;
+static int flags_there, flags_shown;
+
+static void looks_at_its_frame(int sig, siginfo_t *info, void *frame)
+{
+	const ucontext_t *uc = frame;
+	stack_t now, next = { .ss_sp = other, .ss_size = ALTERNATE };
+	char here;
+
+	(void)sig;
+	(void)info;
+	flags_there = uc->uc_stack.ss_flags;
+	EXPECT(uc->uc_stack.ss_sp == alternate);
+	EXPECT(on_alternate(&here));
+	EXPECT_EQ(sigaltstack(NULL, &now), 0);
+	flags_shown = now.ss_flags;
+	/* Until it ends; or not at all, for it is in use. */
+	EXPECT_EQ(sigaltstack(&next, NULL), flags_there == AUTODISARM ? 0 : -1);
+}
+
+static void signalled_with(int flags)
+{
+	stack_t stack = { .ss_sp = alternate, .ss_size = ALTERNATE, .ss_flags = flags }, now;
+
+	EXPECT_EQ(sigaltstack(&stack, NULL), 0);
+	EXPECT_EQ(raise(SIGUSR1), 0);
+	EXPECT_EQ(flags_there, flags);
+	EXPECT_EQ(flags_shown, flags == AUTODISARM ? SS_DISABLE : SS_ONSTACK);
+	EXPECT_EQ(sigaltstack(NULL, &now), 0);
+	EXPECT(now.ss_sp == alternate);
+	EXPECT_EQ(now.ss_flags, flags);
+}
+
+static void *looks(void *arg)
+{
+	stack_t bad = { .ss_flags = SS_DISABLE | SS_ONSTACK };
+
+	take_alternate();
+	signalled_with(0);
+	signalled_with(AUTODISARM);
+	signalled_with(0);
+	EXPECT_EQ(sigaltstack(&bad, NULL), -1);
+	EXPECT_EQ(errno, EINVAL);
+	drop_alternate();
+	return arg;
+}
+
+TEST(the_frame_of_a_handler_tells_the_thread_s_alternate_stack_and_brings_it_back)
+{
+	other = malloc(ALTERNATE);
+	handle_full(SIGUSR1, looks_at_its_frame, SA_ONSTACK);
+	on_thread(looks, NULL);
+	looks(NULL);
+	free(other);
+}
