@@ -176,3 +176,94 @@ C
 	the_same_on_few 41 0 "$work/raw"
 	[ "$(cat "$work/out")" = "2000 50 2000" ]
 }
+
+# As syslog-ng's: what its program set before is kept, whatever others set later; they are told what they set.
+@test "a library behind heddle has a sigaction of its own" {
+	gcc -shared -fPIC -x c - -o "$work/libkeeps.so" <<'C'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <signal.h>
+int keeps;
+static struct sigaction kept;
+int sigaction(int sig, const struct sigaction *act, struct sigaction *old)
+{
+	int (*next)(int, const struct sigaction *, struct sigaction *) = dlsym(RTLD_NEXT, "sigaction");
+	if (sig != SIGCHLD || !keeps)
+		return next(sig, act, old);
+	if (old)
+		*old = kept;
+	if (act)
+		kept = *act;
+	return 0;
+}
+C
+	cat >"$work/asks.c" <<'C'
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+extern int keeps;
+static int told[2], own, others, users;
+static void counts(int sig) { (void)sig; own++; if (write(told[1], "x", 1) != 1) _exit(9); }
+static void never(int sig) { (void)sig; others++; }
+static void counts_too(int sig) { (void)sig; users++; }
+static void *sleeps(void *arg) { pause(); return arg; }
+static int children(int n)
+{
+	sigset_t child, before;
+	char c;
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	for (int i = 0; i < n; i++) {
+		sigprocmask(SIG_BLOCK, &child, &before);
+		if (fork() == 0)
+			_exit(0);
+		/* The handler runs as soon as it may. */
+		usleep(20000);
+		sigprocmask(SIG_SETMASK, &before, NULL);
+		if (read(told[0], &c, 1) != 1)
+			return -1;
+		waitpid(-1, NULL, 0);
+	}
+	return 0;
+}
+int main(void)
+{
+	struct sigaction act = { .sa_handler = counts, .sa_flags = SA_RESTART }, was;
+	pthread_t t;
+	if (pipe(told) != 0 || sigaction(SIGCHLD, &act, NULL) != 0)
+		return 1;
+	keeps = 1;
+	pthread_create(&t, NULL, sleeps, NULL);
+	if (children(10) != 0)
+		return 6;
+	act.sa_handler = never;
+	if (sigaction(SIGCHLD, &act, &was) != 0 || was.sa_handler != SIG_DFL)
+		return 2;
+	if (sigaction(SIGCHLD, NULL, &was) != 0 || was.sa_handler != never)
+		return 3;
+	act.sa_handler = counts_too;
+	if (sigaction(SIGUSR1, &act, &was) != 0 || was.sa_handler != SIG_DFL)
+		return 4;
+	raise(SIGUSR1);
+	act.sa_handler = SIG_IGN;
+	if (sigaction(SIGUSR1, &act, &was) != 0 || was.sa_handler != counts_too)
+		return 5;
+	raise(SIGUSR1);
+	if (children(10) != 0)
+		return 6;
+	printf("%d %d %d\n", own, others, users);
+	return 0;
+}
+C
+	gcc -pthread "$work/asks.c" -o "$work/asks" -L"$work" -lkeeps -Wl,-rpath,"$work"
+	[ "$("$work/asks")" = "20 0 1" ]
+	for p in 1 2 8; do
+		run preloaded $p timeout 20 "$work/asks"
+		echo "$p: $status $output"
+		[ "$output" = "20 0 1" ]
+	done
+}

@@ -280,8 +280,7 @@ void signals_unfeed(struct thread *t)
 void sigwait_over(struct thread *t)
 {
 	st_sc(&t->awaits, 0);
-	while (ld_sc(&t->feeders) != 0)
-		os_yield();
+	signals_fed(t);
 	signals_unfeed(t);
 }
 

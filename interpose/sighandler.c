@@ -10,6 +10,7 @@
 
 #include "cputimer.h"
 #include "fd.h"
+#include "lookup.h"
 #include "os.h"
 #include "preempt.h"
 #include "signals.h"
@@ -149,6 +150,7 @@ static void handle(int sig, siginfo_t *info, ucontext_t *uc, bool call)
 		st_rlx(&t->handled, ld_rlx(&t->handled) + 1);
 	if (!late && !(flags & SA_RESTART))
 		st_rlx(&t->stopped, ld_rlx(&t->stopped) + 1);
+	signals_fed(t);
 	/* The handler may have changed what it returns to. */
 	altstack_end(t, &uc->uc_stack);
 	after = mask_in(uc);
@@ -268,6 +270,17 @@ static void on_signal(int sig, siginfo_t *info, void *uc)
 	errno = saved;
 }
 
+/* The kernel's, by the C library's own: a library of the program's may have another, behind ours,
+ * which keeps some for itself and tells others what it would have them hear. Known from
+ * handlers_start on. */
+typedef int sets(int, const struct sigaction *, struct sigaction *);
+static sets *kernels;
+
+int signal_action(int sig, const struct sigaction *act, struct sigaction *old)
+{
+	return kernels ? kernels(sig, act, old) : real_table.sigaction(sig, act, old);
+}
+
 static bool ours(const struct sigaction *act)
 {
 	return (act->sa_flags & SA_SIGINFO) && act->sa_sigaction == on_signal;
@@ -280,7 +293,7 @@ static bool stays(int sig)
 	struct sigaction now;
 
 	return !((signals_ignored_by_default | faults()) & signal_bit(sig)) &&
-	       real_table.sigaction(sig, NULL, &now) == 0 && ours(&now);
+	       signal_action(sig, NULL, &now) == 0 && ours(&now);
 }
 
 /* Notes the program's and makes it ours. */
@@ -307,14 +320,18 @@ static void take_over(int sig, struct sigaction *act)
 void handlers_start(void)
 {
 	struct sigaction act;
+	void *at = lookup_libc("sigaction");
 
+	kernels = real_table.sigaction;
+	if (at)
+		memcpy(&kernels, &at, sizeof(kernels));
 	home = getpid();
 	for (int sig = 1; sig < SIGNALS; sig++) {
-		if (real_table.sigaction(sig, NULL, &act) != 0 || act.sa_handler == SIG_DFL ||
+		if (signal_action(sig, NULL, &act) != 0 || act.sa_handler == SIG_DFL ||
 		    act.sa_handler == SIG_IGN || ours(&act))
 			continue;
 		take_over(sig, &act);
-		real_table.sigaction(sig, &act, NULL);
+		signal_action(sig, &act, NULL);
 		signal_handled(sig, true);
 	}
 }
@@ -329,13 +346,42 @@ void handlers_forked(uint64_t set)
 		if (!(set & signal_bit(sig)))
 			continue;
 		memcpy(&act.sa_mask, &mask, sizeof(mask));
-		real_table.sigaction(sig, &act, NULL);
+		signal_action(sig, &act, NULL);
 	}
+}
+
+/* As the program set it; where the kernel has it, it is ours. */
+static int set(int sig, const struct sigaction *act, struct sigaction *before)
+{
+	struct sigaction mine = *act;
+	int r;
+
+	take_over(sig, &mine);
+	/* First: from then on the kernel acts upon one wherever it is let in. */
+	if (!ours(&mine))
+		signal_handled(sig, false);
+	r = signal_action(sig, &mine, before);
+	if (r == 0 && ours(&mine))
+		signal_handled(sig, true);
+	if (r == 0 && signal_ignores(sig, &mine))
+		signal_discard(sig);
+	return r;
+}
+
+/* By another's, which may keep it for itself: then the kernel has what it had. */
+static int set_behind(int sig, const struct sigaction *act, struct sigaction *before)
+{
+	struct sigaction now;
+	int r = real_table.sigaction(sig, act, before);
+
+	if (r == 0 && signal_action(sig, NULL, &now) == 0 && !ours(&now))
+		r = set(sig, &now, NULL);
+	return r;
 }
 
 EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old)
 {
-	struct sigaction mine, before;
+	struct sigaction before;
 	plain *handler;
 	uint64_t masked;
 	uint32_t flags;
@@ -347,22 +393,14 @@ EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old
 	handler = ld_rlx(&actions[sig].handler);
 	flags = ld_rlx(&actions[sig].flags);
 	masked = ld_rlx(&actions[sig].mask);
-	if (act) {
-		if (handler)
-			signals_pull();
-		mine = *act;
-		take_over(sig, &mine);
-		/* First: from then on the kernel acts upon one wherever it is let in. */
-		if (!ours(&mine))
-			signal_handled(sig, false);
-	}
-	r = real_table.sigaction(sig, act ? &mine : NULL, &before);
-	if (r == 0 && act) {
-		if (ours(&mine))
-			signal_handled(sig, true);
-		if (signal_ignores(sig, &mine))
-			signal_discard(sig);
-	}
+	if (act && handler)
+		signals_pull();
+	if (!act)
+		r = real_table.sigaction(sig, NULL, &before);
+	else if (kernels == real_table.sigaction)
+		r = set(sig, act, &before);
+	else
+		r = set_behind(sig, act, &before);
 	if (r == 0 && old) {
 		*old = before;
 		if (ours(&before)) {

@@ -61,6 +61,9 @@ long signal_self(int sig);
  * behind on its kernel thread. */
 void sigwait_over(struct thread *t);
 
+/* signals_fed: waits for those that are about to send t, which is the caller, a nudge. */
+void signals_fed(struct thread *t);
+
 /* signals_feed: what is pending for the running thread, and it blocks, the kernel is told of, too,
  * for the program that it is about to become. signals_unfeed: not any more. In an announced call.
  */
@@ -188,6 +191,10 @@ bool signal_ignored(int sig);
 bool signal_ignores(int sig, const struct sigaction *act);
 void signal_discard(int sig);
 void signals_forked(void);
+
+/* signal_action: sigaction, as the kernel has it, whatever another library makes of it. */
+struct sigaction;
+int signal_action(int sig, const struct sigaction *act, struct sigaction *old);
 
 /* handlers_start: from here on ours stands before the program's handlers. handlers_forked: not any
  * more, in a child of one thread; set: which have one. In sighandler.c. */

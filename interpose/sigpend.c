@@ -43,25 +43,41 @@ static void nudge(int sig, int32_t tid)
 	arch_syscall4(SYS_rt_tgsigqueueinfo, getpid(), tid, sig, (long)&info);
 }
 
-/* t is in the kernel's call for it, or about to make it, where the nudge ends the call. It does not
- * go before those that it sees here are done (sigtimedwait). */
-static void feed(struct thread *t, int sig)
+/* t is in the kernel's call for it, or about to make it, where the nudge ends the call; or it is
+ * not to wait, and a nudge finds it sooner: unless it has the signal already, for then its next
+ * call would end for nothing. It does not go on before those that it sees here are done
+ * (sigtimedwait, signals_fed). */
+static void feed(struct thread *t, int sig, bool awaits)
 {
 	struct thread *self = thread_self();
+	bool deaf = self && ld_rlx(&self->deaf);
 	int32_t tid;
 
-	/* It waits for us: we must not be stopped meanwhile. */
-	if (self)
+	/* It waits for us: we must not be stopped meanwhile, nor a handler wait for another, who
+	 * waits so for us. */
+	if (self) {
 		entersyscall();
+		st_rlx(&self->deaf, true);
+		compiler_barrier();
+	}
 	add_sc(&t->feeders, 1);
-	tid = ld_sc(&t->awaits) & signal_bit(sig) ? gtid(t->gp) : 0;
+	tid = (awaits ? ld_sc(&t->awaits) : signals_of(t)) & signal_bit(sig) ? gtid(t->gp) : 0;
 	if (tid != 0) {
-		or_sc(&t->fed, signal_bit(sig));
+		if (awaits)
+			or_sc(&t->fed, signal_bit(sig));
 		nudge(sig, tid);
 	}
 	add_sc(&t->feeders, (uint32_t)-1);
-	if (self)
+	if (self) {
+		st_rlx(&self->deaf, deaf);
 		exitsyscall();
+	}
+}
+
+void signals_fed(struct thread *t)
+{
+	while (ld_sc(&t->feeders) != 0)
+		os_yield();
 }
 
 static void feed_all(const struct pending *p, int sig)
@@ -108,10 +124,8 @@ static void for_kernel(struct thread *t, int sig)
 
 void signal_push(struct thread *t, int sig)
 {
-	int32_t tid;
-
 	if (ld_sc(&t->awaits) & signal_bit(sig)) {
-		feed(t, sig);
+		feed(t, sig, true);
 		return;
 	}
 	if (gmask_of(t->gp) & signal_bit(sig))
@@ -122,9 +136,7 @@ void signal_push(struct thread *t, int sig)
 		return;
 	}
 	gnotify(t->gp);
-	tid = gtid(t->gp);
-	if (tid != 0)
-		nudge(sig, tid);
+	feed(t, sig, false);
 }
 
 long signal_thread(struct thread *t, int sig, const siginfo_t *info)

@@ -86,7 +86,7 @@ bool signal_ignored(int sig)
 {
 	struct sigaction act;
 
-	return real_table.sigaction(sig, NULL, &act) == 0 && signal_ignores(sig, &act);
+	return signal_action(sig, NULL, &act) == 0 && signal_ignores(sig, &act);
 }
 
 void signal_discard(int sig)

@@ -1,6 +1,7 @@
 /* Which thread a signal is for, and when its handler runs. The same holds natively. */
 #include "event.h"
 
+#include <poll.h>
 #include <semaphore.h>
 #include <setjmp.h>
 #include <sys/resource.h>
@@ -471,4 +472,57 @@ TEST(what_a_child_sent_was_handled_when_its_end_is_known)
 	EXPECT(late <= CHILDREN / 8);
 	sem_post(&done);
 	EXPECT_EQ(pthread_join(t, NULL), 0);
+}
+
+/* ---- once a signal is handled, it ends nothing more ---- */
+
+static struct event waits, reads_on;
+enum { WAITS = 20 };
+static int line[2];
+
+static void *computes_too(void *arg)
+{
+	while (!stop)
+		continue;
+	return arg;
+}
+
+/* A signal in each wait, and a line after it. */
+static void *calls_out(void *arg)
+{
+	for (int i = 1; i <= WAITS; i++) {
+		await(&waits, i);
+		/* It may be there already. Others who compute have each a turn. */
+		wander();
+		EXPECT_EQ(pthread_kill(taker, SIGUSR1), 0);
+		await(&reads_on, i);
+		wander();
+		EXPECT_EQ(write(line[1], "line\n", 5), 5);
+	}
+	return arg;
+}
+
+TEST(a_signal_that_ended_a_wait_does_not_end_the_next)
+{
+	struct sigaction act = { .sa_handler = counts_one };
+	char text[16];
+	pthread_t t[3];
+	FILE *file;
+
+	taker = pthread_self();
+	EXPECT_EQ(sigaction(SIGUSR1, &act, NULL), 0);
+	EXPECT_EQ(pipe(line), 0);
+	file = fdopen(line[0], "r");
+	start(t, 2, computes_too, NULL);
+	start(t + 2, 1, calls_out, NULL);
+	for (int i = 1; i <= WAITS; i++) {
+		tick(&waits);
+		while (handled.n < i)
+			poll(NULL, 0, 20);
+		tick(&reads_on);
+		EXPECT(fgets(text, sizeof(text), file) != NULL);
+	}
+	stop = 1;
+	join(t, 3);
+	fclose(file);
 }
