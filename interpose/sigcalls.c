@@ -280,7 +280,8 @@ void signals_unfeed(struct thread *t)
 void sigwait_over(struct thread *t)
 {
 	st_sc(&t->awaits, 0);
-	signals_fed(t);
+	while (ld_sc(&t->feeders) != 0)
+		os_yield();
 	signals_unfeed(t);
 }
 

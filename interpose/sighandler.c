@@ -150,7 +150,6 @@ static void handle(int sig, siginfo_t *info, ucontext_t *uc, bool call)
 		st_rlx(&t->handled, ld_rlx(&t->handled) + 1);
 	if (!late && !(flags & SA_RESTART))
 		st_rlx(&t->stopped, ld_rlx(&t->stopped) + 1);
-	signals_fed(t);
 	/* The handler may have changed what it returns to. */
 	altstack_end(t, &uc->uc_stack);
 	after = mask_in(uc);

@@ -61,9 +61,6 @@ long signal_self(int sig);
  * behind on its kernel thread. */
 void sigwait_over(struct thread *t);
 
-/* signals_fed: waits for those that are about to send t, which is the caller, a nudge. */
-void signals_fed(struct thread *t);
-
 /* signals_feed: what is pending for the running thread, and it blocks, the kernel is told of, too,
  * for the program that it is about to become. signals_unfeed: not any more. In an announced call.
  */

@@ -43,23 +43,18 @@ static void nudge(int sig, int32_t tid)
 	arch_syscall4(SYS_rt_tgsigqueueinfo, getpid(), tid, sig, (long)&info);
 }
 
-/* t is in the kernel's call for it, or about to make it, where the nudge ends the call; or it is
- * not to wait, and a nudge finds it sooner: unless it has the signal already, for then its next
- * call would end for nothing. It does not go on before those that it sees here are done
- * (sigtimedwait, signals_fed). */
+/* t is in the kernel's call for it, or about to make it, where the nudge ends the call. It does not
+ * go before those that it sees here are done (sigtimedwait). Or it does not await it, and a nudge
+ * finds it sooner: but who was called out of a wait may have the signal already, and its next call
+ * would end for nothing. (It may take it after our look, if the kernel stops us just then.) */
 static void feed(struct thread *t, int sig, bool awaits)
 {
 	struct thread *self = thread_self();
-	bool deaf = self && ld_rlx(&self->deaf);
 	int32_t tid;
 
-	/* It waits for us: we must not be stopped meanwhile, nor a handler wait for another, who
-	 * waits so for us. */
-	if (self) {
+	/* It waits for us, or goes on: we must not be stopped meanwhile. */
+	if (self)
 		entersyscall();
-		st_rlx(&self->deaf, true);
-		compiler_barrier();
-	}
 	add_sc(&t->feeders, 1);
 	tid = (awaits ? ld_sc(&t->awaits) : signals_of(t)) & signal_bit(sig) ? gtid(t->gp) : 0;
 	if (tid != 0) {
@@ -68,16 +63,8 @@ static void feed(struct thread *t, int sig, bool awaits)
 		nudge(sig, tid);
 	}
 	add_sc(&t->feeders, (uint32_t)-1);
-	if (self) {
-		st_rlx(&self->deaf, deaf);
+	if (self)
 		exitsyscall();
-	}
-}
-
-void signals_fed(struct thread *t)
-{
-	while (ld_sc(&t->feeders) != 0)
-		os_yield();
 }
 
 static void feed_all(const struct pending *p, int sig)
