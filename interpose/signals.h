@@ -190,7 +190,6 @@ void signal_discard(int sig);
 void signals_forked(void);
 
 /* signal_action: sigaction, as the kernel has it, whatever another library makes of it. */
-struct sigaction;
 int signal_action(int sig, const struct sigaction *act, struct sigaction *old);
 
 /* handlers_start: from here on ours stands before the program's handlers. handlers_forked: not any
