@@ -400,6 +400,7 @@ struct sched {
 	ATOMIC(uint64_t) timerpmask[MAX_PROCS / 64]; /* bit set: that P may have timers */
 	ATOMIC(uint32_t) alive; /* Gs, and the most that ever were, when times are kept */
 	ATOMIC(uint32_t) peakgs;
+	ATOMIC(uint64_t) stoppedat; /* nanotime of when a slice of a G's own was last ended */
 	uint64_t born; /* nanotime of the start */
 	uint64_t seed;
 	tracer_name *name; /* of a G; or NULL */

@@ -142,15 +142,18 @@ bool guest_is(struct m *mp, struct g *gp)
 }
 
 /* Not if the call came back at once; nor if the G waited for a P longer than the call took, and so
- * long as one does among others that compute: it gains nothing by what they do meanwhile. But a
- * guest hardly ever waits so long. How long a call took whose P sysmon took nobody knows, nor what
- * was done before it: how good a guest one is shows where it lends. */
+ * long as one does among others that compute, of which a slice is ended then: it gains nothing by
+ * what they do meanwhile. But a guest hardly ever waits so long. (Who waits that long behind many
+ * that lend their Ps, too, does gain: else each would keep its own until sysmon comes.) How long a
+ * call took whose P sysmon took nobody knows, nor what was done before it: how good a guest one is
+ * shows where it lends. */
 bool guest_back(struct g *gp, uint64_t ended)
 {
 	struct m *mp = ld_rlx(&gp->m);
 	uint64_t waited = nanotime() - ended;
 	uint64_t took = gp->lentat != 0 ? ended - gp->lentat : LONG_NS;
-	bool soon = waited < AMONG_HOGS_NS, guest = welcome(gp);
+	bool soon = waited < AMONG_HOGS_NS || ld_rlx(&sched.stoppedat) < ended;
+	bool guest = welcome(gp);
 	/* As a copy of much out of the page cache does: others would only have had that cpu. */
 	bool computed = gp->lentused >= took / COMPUTES;
 

@@ -141,8 +141,10 @@ static inline void slice_ended(struct p *pp, struct g *gp)
 {
 	count(pp, preempts);
 	/* Of a chain's slice it may have had no more than the end. */
-	if (pp->chain == 0)
+	if (pp->chain == 0) {
 		st_rlx(&gp->stoppedat, ld_rlx(&sched.now));
+		st_rlx(&sched.stoppedat, nanotime());
+	}
 }
 
 /* park: gopark for a caller that is pinned, and stays so. */

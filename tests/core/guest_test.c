@@ -110,6 +110,38 @@ TEST(there_are_no_guests_where_system_calls_are_filtered)
 	end();
 }
 
+/* With a call each time that its P is worth: the P is lent for the next, too. */
+static void works(void *arg)
+{
+	enum { ROUNDS = 20 };
+	ATOMIC(uint32_t) *worth = arg;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		burn_ns(MS);
+		EXPECT(core_lend());
+		entersyscall();
+		raw_sleep(MS);
+		add_rlx(worth, exitsyscall());
+	}
+	group_done(&grp);
+}
+
+/* They wait for a P longer than a call takes, and for as long as others do among those that
+ * compute. */
+TEST(among_others_that_block_a_call_is_worth_its_p)
+{
+	enum { WORKERS = 8, CALLED = WORKERS * 20 };
+	ATOMIC(uint32_t) worth = 0;
+
+	start(1);
+	grp.left = WORKERS;
+	for (int i = 0; i < WORKERS; i++)
+		go(works, &worth);
+	group_wait(&grp);
+	test_say("  %u of %d", ld_rlx(&worth), CALLED);
+	EXPECT(ld_rlx(&worth) > CALLED * 3 / 4);
+}
+
 static void calls(void *arg)
 {
 	(void)arg;
