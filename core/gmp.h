@@ -131,6 +131,7 @@ struct g {
 	uint64_t backswitches; /* how many switches that had made then, */
 	uint64_t backcpu; /* its M's cpu clock, */
 	uint64_t backstopped; /* and stoppedat */
+	uint64_t endswitches; /* those of the P that it had, when the call ended */
 	bool returns; /* a call has ended whose P was lent or taken */
 	struct m *home; /* the M of that call, which waits for it; NULL: none does */
 	bool guest; /* it came before others after the last one: guest.h */

@@ -17,13 +17,15 @@ enum {
 	/* and so long one waits for a P only where others compute, or a guest among them before it
 	 * is known that they do. */
 	AMONG_HOGS_NS = 2500 * 1000,
+	/* Who runs so long at once computes, too, though he waits by himself in the end. */
+	BRIEF_NS = 1000 * 1000,
 	/* Who is doubted so much is no guest, but once in a while. */
 	DOUBTED = 4,
 	FORGIVEN = 20,
 	/* So many Ps are looked at, for a look may be two system calls. */
 	LOOKS = 4,
 	/* Who has that part of a call's time on a cpu does not wait there. */
-	COMPUTES = 4,
+	COMPUTES = 2,
 };
 
 static ATOMIC(bool) filtered;
@@ -122,6 +124,44 @@ void guest_returns(struct g *gp)
 	gp->lentused = now != 0 ? now - gp->lentcpu : 0;
 	gp->lentcpu = 0;
 	gp->returns = true;
+	gp->endswitches = ld_rlx(&ld_rlx(&gp->m)->oldp->stats.switches);
+}
+
+/* Was the wait of gp, of that M, since its call ended one for those that compute? Not a brief one;
+ * nor if no slice was ended meanwhile, and they ran but briefly on the P that it had. */
+static bool among_hogs(const struct g *gp, const struct p *had, uint64_t ended, uint64_t waited)
+{
+	uint64_t ran;
+
+	if (waited < AMONG_HOGS_NS)
+		return false;
+	ran = ld_rlx(&had->stats.switches) - gp->endswitches;
+	return ld_rlx(&sched.stoppedat) >= ended || waited / (ran + 1) >= BRIEF_NS;
+}
+
+/* May the slice on pp be ended for a guest? Not one of a G that is likely to wait soon, as by
+ * sysmon; nor of a wired one, which costs two hand-offs. */
+static bool may_host(struct p *pp)
+{
+	struct m *mp = ld_acq(&pp->m);
+	struct g *gp = mp ? ld_acq(&mp->curg) : NULL;
+
+	return gp && ld_rlx(&pp->status) == PRUNNING && ld_acq(&gp->status) == GRUNNING &&
+	       !ld_rlx(&mp->lockedg) && choose_computes(gp);
+}
+
+/* Does anybody compute, or did of late? Among others that all wait soon a guest would gain little,
+ * and cost the wake-up by which it goes home. */
+static bool any_host(uint64_t now)
+{
+	int32_t n = ld_acq(&sched.gomaxprocs);
+
+	if (ld_rlx(&sched.stoppedat) + 2 * choose_slice() > now)
+		return true;
+	for (int32_t i = 0; i < n; i++)
+		if (may_host(sched.allp[i]))
+			return true;
+	return false;
 }
 
 bool guest_is(struct m *mp, struct g *gp)
@@ -133,7 +173,7 @@ bool guest_is(struct m *mp, struct g *gp)
 	    choose_policed() || choose_turned())
 		return false;
 	now = nanotime();
-	if (ld_rlx(&paid) > now)
+	if (ld_rlx(&paid) > now || !any_host(now))
 		return false;
 	pay(FEE_NS, now);
 	gp->guest = true;
@@ -141,18 +181,17 @@ bool guest_is(struct m *mp, struct g *gp)
 	return true;
 }
 
-/* Not if the call came back at once; nor if the G waited for a P longer than the call took, and so
- * long as one does among others that compute, of which a slice is ended then: it gains nothing by
- * what they do meanwhile. But a guest hardly ever waits so long. (Who waits that long behind many
- * that lend their Ps, too, does gain: else each would keep its own until sysmon comes.) How long a
- * call took whose P sysmon took nobody knows, nor what was done before it: how good a guest one is
- * shows where it lends. */
-bool guest_back(struct g *gp, uint64_t ended)
+/* Not if the call came back at once; nor if the G waited for a P longer than the call took among
+ * others that compute: it gains nothing by what they do meanwhile. But a guest hardly ever waits so
+ * long. (Who waits behind many that lend their Ps, too, does gain: else each would keep its own
+ * until sysmon comes.) How long a call took whose P sysmon took nobody knows, nor what was done
+ * before it: how good a guest one is shows where it lends. */
+bool guest_back(struct g *gp, const struct p *had, uint64_t ended)
 {
 	struct m *mp = ld_rlx(&gp->m);
 	uint64_t waited = nanotime() - ended;
 	uint64_t took = gp->lentat != 0 ? ended - gp->lentat : LONG_NS;
-	bool soon = waited < AMONG_HOGS_NS || ld_rlx(&sched.stoppedat) < ended;
+	bool soon = !among_hogs(gp, had, ended, waited);
 	bool guest = welcome(gp);
 	/* As a copy of much out of the page cache does: others would only have had that cpu. */
 	bool computed = gp->lentused >= took / COMPUTES;
@@ -181,24 +220,13 @@ static bool on_cpu(const struct m *mp)
 	return clock != 0 && clock_of(mp) != clock;
 }
 
-/* May the slice on pp be ended for a guest? Not one of a G that is likely to wait soon, as by
- * sysmon; nor of a wired one, which costs two hand-offs. */
-static bool may_host(struct p *pp)
-{
-	struct m *mp = ld_acq(&pp->m);
-	struct g *gp = mp ? ld_acq(&mp->curg) : NULL;
-
-	return gp && ld_rlx(&pp->status) == PRUNNING && ld_acq(&gp->status) == GRUNNING &&
-	       !ld_rlx(&mp->lockedg) && choose_computes(gp) && ld_rlx(&pp->urgent) == 0;
-}
-
 /* True: pp lets one in. *refused: it may, by who can tell that its M does not sleep. */
 static bool host(struct p *pp, int *looks, bool *refused)
 {
 	uint32_t tick = ld_rlx(&pp->schedtick);
 	struct m *mp;
 
-	if (!may_host(pp))
+	if (!may_host(pp) || ld_rlx(&pp->urgent) != 0)
 		return false;
 	mp = ld_acq(&pp->m);
 	--*looks;

@@ -9,11 +9,11 @@
 
 /* guest_lends: gp, the running G, pinned, is about to lend its P for a call.
  * guest_returns: a call has ended whose P was lent or taken, and a P is to be won.
- * guest_back: it has one again; the call ended at that nanotime.
+ * guest_back: it has one again; the call, in which it lost `had`, ended at that nanotime.
  * Returns  was it worth it that the P was others'? */
 void guest_lends(struct g *gp);
 void guest_returns(struct g *gp);
-bool guest_back(struct g *gp, uint64_t ended);
+bool guest_back(struct g *gp, const struct p *had, uint64_t ended);
 
 /* guest_is: is gp, which has no P, a guest? It goes before others in the global queue then, and
  * guest_asks: has one of them let in, by the P that mp had, for choice.

@@ -246,6 +246,7 @@ static __attribute__((noinline)) bool exitsyscall_slow(struct g *gp)
 		if (status == (GSYSCALL | GCLAIM)) {
 			claim_wait(gp, GSYSCALL);
 		} else if (status == GSYSCALLNOP) {
+			const struct p *had = ld_rlx(&gp->m)->oldp;
 			uint64_t ended = nanotime();
 			bool lasted;
 			/* A CAS, for a handler of the program's may come before it, which wins a P,
@@ -254,7 +255,7 @@ static __attribute__((noinline)) bool exitsyscall_slow(struct g *gp)
 				continue;
 			guest_returns(gp);
 			winp(ld_rlx(&gp->m), gp);
-			lasted = guest_back(gp, ended);
+			lasted = guest_back(gp, had, ended);
 			count(ld_rlx(&gp->m)->p, syscallslow);
 			unpin(gp);
 			take_pending();

@@ -117,10 +117,10 @@ static void works(void *arg)
 	ATOMIC(uint32_t) *worth = arg;
 
 	for (int i = 0; i < ROUNDS; i++) {
-		burn_ns(MS);
+		burn_ns(MS / 2);
 		EXPECT(core_lend());
 		entersyscall();
-		raw_sleep(MS);
+		raw_sleep(MS / 2);
 		add_rlx(worth, exitsyscall());
 	}
 	group_done(&grp);
@@ -140,6 +140,35 @@ TEST(among_others_that_block_a_call_is_worth_its_p)
 	group_wait(&grp);
 	test_say("  %u of %d", ld_rlx(&worth), CALLED);
 	EXPECT(ld_rlx(&worth) > CALLED * 3 / 4);
+}
+
+static ATOMIC(uint32_t) waited, asguests;
+
+static void works_briefly(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < CALLS; i++) {
+		add_rlx(&waited, blocked() > MS / 10);
+		add_rlx(&asguests, getg()->guest);
+		burn_ns(MS / 10);
+	}
+	group_done(&grp);
+}
+
+/* A guest is served by the M that he has left, which is to be woken for it. */
+TEST(where_nobody_computes_there_are_no_guests)
+{
+	enum { WORKERS = 8 };
+
+	start(1);
+	grp.left = WORKERS;
+	for (int i = 0; i < WORKERS; i++)
+		go(works_briefly, NULL);
+	group_wait(&grp);
+	test_say("  %u of %d waited, %u as guests", ld_rlx(&waited), WORKERS * CALLS,
+		 ld_rlx(&asguests));
+	EXPECT(ld_rlx(&waited) > WORKERS * CALLS / 4);
+	EXPECT(ld_rlx(&asguests) < ld_rlx(&waited) / 4);
 }
 
 static void calls(void *arg)
