@@ -467,10 +467,9 @@ bool retakesyscall(struct p *pp);
 
 /* retakeall: looks at every P: takes those whose M blocks, stops slices that are over. Returns
  * how many it took; *waits: some G waits for a P; *next: after how many ns it is to look again at
- * the latest. spare_blocked: pp's M sleeps, and keeps it for
- * the limit's sake. check_offp: those that run without a P since they came back from a block: an
- * idle P, if there is one; else, if they burn cpu, they must queue; true if there are any.
- * Context  sysmon. */
+ * the latest. spare_blocked: pp's M sleeps, and keeps it for the limit's sake. check_offp: those
+ * that run without a P since they came back from a block: an idle P, if there is one; else, if they
+ * burn cpu, they must queue; true if there are any. Context  sysmon. */
 int retakeall(uint64_t now, bool *waits, uint64_t *next);
 bool spare_blocked(struct p *pp);
 bool check_offp(void);
