@@ -218,7 +218,9 @@ struct m {
 	uint64_t rng;
 
 	ATOMIC(uint32_t) syscalltick; /* announced calls begun; written by this M */
-	uint64_t offpcpu; /* sysmon's: its cpu clock when last seen without a P */
+	/* Sysmon's, while its G runs without a P: its cpu clock at the last look, and at one that
+	 * was then; 0: it has not been seen so. */
+	uint64_t offpcpu, offpfrom, offpwhen;
 	uint32_t putofftick; /* the request that preemption put off, by PC, and since when */
 	uint64_t putoffsince;
 	ATOMIC(uint32_t) preempttick; /* schedtick that sysmon wants over, plus one; 0: none */

@@ -24,6 +24,9 @@ enum {
 	PATIENCE_NS = 1000 * 1000 * 1000,
 	/* So little cpu time since the last look is none. */
 	OFFP_CPU_NS = 20 * 1000,
+	/* Less than that part of so long a time is not computing, but waking now and then. */
+	OFFP_BURNS_NS = 1000 * 1000,
+	OFFP_PART = 8,
 	/* From the first look at its clock to the next. */
 	BLOCK_LOOK_NS = 50 * 1000,
 	/* From one request that a slice end to the next, or this part of what it is over. */
@@ -370,24 +373,49 @@ int retakeall(uint64_t now, bool *waits, uint64_t *next)
 	return taken;
 }
 
+/* Has it computed since a look some time ago? One that does little between waits of which we do not
+ * know is in the next when a signal comes, which would end it with EINTR. */
+static bool burns_offp(struct m *mp, uint64_t cpu, uint64_t now)
+{
+	uint64_t wall = now - mp->offpwhen, used = cpu - mp->offpfrom;
+
+	if (wall < OFFP_BURNS_NS)
+		return false;
+	mp->offpwhen = now;
+	mp->offpfrom = cpu;
+	return used >= wall / OFFP_PART;
+}
+
 bool check_offp(void)
 {
+	uint64_t now = 0;
 	bool any = false;
 
 	for (struct m *mp = ld_acq(&sched.allm); mp; mp = mp->alllink) {
 		struct g *gp = ld_acq(&mp->curg);
 		struct p *pp;
-		uint64_t cpu;
+		uint64_t cpu, used;
+		bool burns;
 
-		if (!gp || ld_acq(&gp->status) != GOFFP)
-			continue;
-		any = true;
-		cpu = os_threadclock(ld_rlx(&mp->tid));
-		if (mp->offpcpu == 0 || cpu - mp->offpcpu < OFFP_CPU_NS) {
-			mp->offpcpu = cpu ? cpu : 1;
+		if (!gp || ld_acq(&gp->status) != GOFFP) {
+			if (mp->offpwhen != 0)
+				mp->offpwhen = 0;
 			continue;
 		}
+		any = true;
+		if (now == 0)
+			now = nanotime();
+		cpu = os_threadclock(ld_rlx(&mp->tid));
+		if (mp->offpwhen == 0) {
+			mp->offpwhen = now;
+			mp->offpfrom = mp->offpcpu = cpu;
+			continue;
+		}
+		used = cpu - mp->offpcpu;
 		mp->offpcpu = cpu;
+		burns = burns_offp(mp, cpu, now);
+		if (used < OFFP_CPU_NS)
+			continue;
 		/* It worked, and blocks again: nothing to give, and no signal for it. */
 		if (os_threadasleep(ld_rlx(&mp->tid)))
 			continue;
@@ -395,7 +423,7 @@ bool check_offp(void)
 		pp = choose_turned() ? NULL : pidleget_locked();
 		unlock(&sched.lock);
 		if (!pp) {
-			if (ld_rlx(&sched.npidle) == 0)
+			if (burns && ld_rlx(&sched.npidle) == 0)
 				preemptoffp(mp);
 			continue;
 		}

@@ -501,6 +501,24 @@ TEST(taking_the_cpu_from_one_without_a_p_breaks_no_blocked_call)
 		none_broken(1, 600, 6, NULL);
 }
 
+/* It runs without a P between its waits, for it never comes to us. */
+TEST(who_wakes_now_and_then_without_a_p_is_let_alone)
+{
+	enum { WAITS = 500 };
+	uint32_t ended = 0;
+
+	if (no_signal())
+		return;
+	start(1);
+	grp.left = 1;
+	go(hog, NULL);
+	for (int i = 0; i < WAITS; i++)
+		ended += raw_poll_nothing(3) == -RAW_EINTR;
+	end_hogs();
+	test_say("  %u of %d waits ended", ended, WAITS);
+	EXPECT_EQ(ended, 0);
+}
+
 /* A read is begun anew by the kernel, and gives what it would have given. */
 static int pipe_fd[2];
 static uint64_t bytes_read;
