@@ -24,8 +24,10 @@ enum {
 	FORGIVEN = 20,
 	/* So many Ps are looked at, for a look may be two system calls. */
 	LOOKS = 4,
-	/* Who has that part of a call's time on a cpu does not wait there. */
+	/* Who has that part of a call's time on a cpu does not wait there; who has that, little:
+	 * others gain less by it than he loses where he waits for a P longer than the call took. */
 	COMPUTES = 2,
+	COMPUTES_SOME = 4,
 };
 
 static ATOMIC(bool) filtered;
@@ -194,7 +196,8 @@ bool guest_back(struct g *gp, const struct p *had, uint64_t ended)
 	bool soon = !among_hogs(gp, had, ended, waited);
 	bool guest = welcome(gp);
 	/* As a copy of much out of the page cache does: others would only have had that cpu. */
-	bool computed = gp->lentused >= took / COMPUTES;
+	bool computed = gp->lentused >= took / COMPUTES ||
+			(gp->lentused >= took / COMPUTES_SOME && waited > took);
 
 	doubt(gp, gp->lentat == 0 ? 1 : soon ? 0 : 2);
 	gp->lentat = 0;

@@ -246,13 +246,14 @@ static __attribute__((noinline)) bool exitsyscall_slow(struct g *gp)
 		if (status == (GSYSCALL | GCLAIM)) {
 			claim_wait(gp, GSYSCALL);
 		} else if (status == GSYSCALLNOP) {
-			const struct p *had = ld_rlx(&gp->m)->oldp;
 			uint64_t ended = nanotime();
+			const struct p *had;
 			bool lasted;
 			/* A CAS, for a handler of the program's may come before it, which wins a P,
 			 * perhaps on another M, and goes back into the call. */
 			if (!cas_acq(&gp->status, GSYSCALLNOP, GPINNED))
 				continue;
+			had = ld_rlx(&gp->m)->oldp;
 			guest_returns(gp);
 			winp(ld_rlx(&gp->m), gp);
 			lasted = guest_back(gp, had, ended);

@@ -174,6 +174,52 @@ TEST(a_call_that_took_less_than_the_wait_for_a_p_was_not_worth_it)
 	group_wait(&grp);
 }
 
+/* A third of it on a cpu. Returns 1 or 0: was it worth it?; -1: others kept it from the cpu. */
+static int computes_some(void)
+{
+	uint64_t began = nanotime(), took;
+	bool did;
+
+	getg()->doubt = 10;
+	EXPECT(core_lend());
+	entersyscall();
+	burn_ns(MS / 10);
+	raw_sleep(MS / 10);
+	took = nanotime() - began;
+	did = exitsyscall();
+	return took > MS ? -1 : did;
+}
+
+static uint32_t worth_of(int calls)
+{
+	uint32_t worth = 0;
+
+	while (calls > 0) {
+		int did = computes_some();
+		worth += did > 0;
+		calls -= did >= 0;
+	}
+	return worth;
+}
+
+TEST(a_call_that_computes_for_a_part_is_worth_it_where_it_waits_for_no_p)
+{
+	enum { CALLS = 20 };
+	uint32_t alone, among;
+
+	start(1);
+	alone = worth_of(CALLS);
+	grp.left = 1;
+	go(has_the_p, NULL);
+	/* That one waits by itself, after 6 ms: a wait for it is longer than the call. */
+	among = worth_of(CALLS);
+	st_rlx(&computed, true);
+	group_wait(&grp);
+	test_say("  %u of %d alone, %u beside another", alone, CALLS, among);
+	EXPECT(alone > CALLS / 2);
+	EXPECT(among <= CALLS / 2);
+}
+
 static void write_announced(void *arg)
 {
 	(void)arg;
