@@ -129,8 +129,8 @@ void guest_returns(struct g *gp)
 	gp->endswitches = ld_rlx(&ld_rlx(&gp->m)->oldp->stats.switches);
 }
 
-/* Was gp's wait since its call ended one for those that compute? Not a brief one; nor if no slice was
- * ended meanwhile, and they ran but briefly on the P that it had. */
+/* Was gp's wait since its call ended one for those that compute? Not a brief one; nor if no slice
+ * was ended meanwhile, and they ran but briefly on the P that it had. */
 static bool among_hogs(const struct g *gp, const struct p *had, uint64_t ended, uint64_t waited)
 {
 	uint64_t ran;
