@@ -296,6 +296,8 @@ struct p {
 	ATOMIC(uint32_t) runqtail;
 	ATOMIC(struct g *) runnext;
 	ATOMIC(struct g *) runq[RUNQ_SIZE];
+	ATOMIC(bool) kept; /* the last runnext that a thief waited for was taken by the owner:
+			      thieves' */
 
 	ATOMIC(struct g *) gfree; /* dead Gs; the owner, and sysmon, take the whole list */
 	int32_t ngfree; /* in it, as long as nobody took it: owner only */

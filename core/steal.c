@@ -7,7 +7,7 @@
 #include "sched.h"
 #include "trace.h"
 
-enum { RUNNEXT_BACKOFF_NS = 3000, FRESH_BACKOFF_NS = 1000, VERIFY_AT_ONCE = 64 };
+enum { RUNNEXT_BACKOFF_NS = 3000, SLEEP_NS = 1000, VERIFY_AT_ONCE = 64 };
 
 void becomespinning(struct m *mp)
 {
@@ -104,33 +104,35 @@ void wakep_global(struct m *mp)
 	wakep(mp);
 }
 
-/* WS_F4: a G in runnext waits so long at most for an owner that runs on. For one that has yet to
- * begin the thief sleeps, some 55 µs: about as long as a thread takes natively. Until then its
- * maker has done what it does right after, and there are programs that rely on it; but not while we
- * look at the clock: the kernel likes to put whom the maker has woken on the maker's cpu, in its
- * place. */
+/* WS_F4: a G in runnext waits so long at most for an owner that runs on. We look at the clock, or
+ * sleep, which takes some 55 µs, for
+ *  - one that has yet to begin: about as long as a thread takes natively. Until then its maker has
+ *    done what it does right after, and there are programs that rely on it; and the kernel likes to
+ *    put whom the maker has woken on the maker's cpu, in its place;
+ *  - one whose owner took the one before it from under our eyes, as two do who wake each other. For
+ *    so long nobody else is woken in vain, which costs the owner a system call each. */
 bool steal_backoff(struct p *victim, struct g *next)
 {
 	struct m *mp = ld_rlx(&victim->m);
 	struct g *running = mp ? ld_rlx(&mp->curg) : NULL;
 	uint32_t status = running ? ld_rlx(&running->status) : GIDLE;
-	ATOMIC(uint32_t) nobody = 0;
-	uint64_t until;
+	bool fresh = ld_rlx(&next->fresh), kept;
 
 	/* It will be some time before this owner gets to it; one that runs no G is at it. */
 	if (!mp || status == GSYSCALL)
 		return false;
-	if (ld_rlx(&next->fresh)) {
-		futexsleep(&nobody, 0, FRESH_BACKOFF_NS);
-		return ld_rlx(&victim->runnext) != next;
+	if (fresh || ld_rlx(&victim->kept)) {
+		ATOMIC(uint32_t) nobody = 0;
+		futexsleep(&nobody, 0, SLEEP_NS);
+	} else {
+		uint64_t until = nanotime() + RUNNEXT_BACKOFF_NS;
+		while (nanotime() < until && ld_rlx(&victim->runnext) == next)
+			arch_relax();
 	}
-	until = nanotime() + RUNNEXT_BACKOFF_NS;
-	while (nanotime() < until) {
-		if (ld_rlx(&victim->runnext) != next)
-			return true;
-		arch_relax();
-	}
-	return ld_rlx(&victim->runnext) != next;
+	kept = ld_rlx(&victim->runnext) != next;
+	if (!fresh)
+		st_rlx(&victim->kept, kept);
+	return kept;
 }
 
 static bool is_idle(const struct p *pp)

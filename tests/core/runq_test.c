@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <semaphore.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "host.h"
 #include "sched.h"
@@ -187,18 +188,25 @@ TEST(runnext_is_left_alone_unless_asked_for)
 	EXPECT(p1->runqhead == p1->runqtail);
 }
 
-/* ns that the theft of runnext takes while its owner runs a G of that status. */
-static uint64_t theft_takes(uint32_t status)
+/* p0 has one in runnext, and runs a G of that status. */
+static void next_beside(uint32_t status)
 {
 	static struct m owner;
 	static struct g running;
+
+	st_rlx(&running.status, status);
+	st_rlx(&owner.curg, &running);
+	st_rlx(&p0->m, &owner);
+	runqput(p0, &gs[0], true);
+}
+
+/* ns that the theft of runnext takes while its owner runs a G of that status. */
+static uint64_t theft_takes(uint32_t status)
+{
 	uint64_t t;
 
 	fresh(0);
-	running.status = status;
-	owner.curg = &running;
-	p0->m = &owner;
-	runqput(p0, &gs[0], true);
+	next_beside(status);
 	t = now_ns();
 	EXPECT(runqsteal(p1, p0, true) == &gs[0]);
 	return now_ns() - t;
@@ -217,6 +225,45 @@ TEST(a_thief_gives_the_owner_3_us_for_its_runnext)
 	}
 	/* An owner in a system call will not come to it soon. */
 	EXPECT(fastest < BACKOFF_NS);
+}
+
+static void *steal_until_kept(void *arg)
+{
+	while (!ld_rlx(&p0->kept))
+		if (runqsteal(p1, p0, true))
+			EXPECT(!ld_rlx(&p0->kept));
+	return arg;
+}
+
+/* How often the theft of runnext slept. */
+static long theft_sleeps(void)
+{
+	struct rusage before, after;
+
+	next_beside(GRUNNING);
+	EXPECT_EQ(getrusage(RUSAGE_THREAD, &before), 0);
+	EXPECT(runqsteal(p1, p0, true) == &gs[0]);
+	EXPECT_EQ(getrusage(RUSAGE_THREAD, &after), 0);
+	return after.ru_nvcsw - before.ru_nvcsw;
+}
+
+TEST(a_thief_sleeps_for_the_runnext_of_an_owner_that_took_the_last)
+{
+	pthread_t thief;
+	bool inherit;
+
+	fresh(0);
+	EXPECT_EQ(pthread_create(&thief, NULL, steal_until_kept, NULL), 0);
+	while (!ld_rlx(&p0->kept)) {
+		next_beside(GRUNNING);
+		for (int i = 0; i < 100; i++)
+			arch_relax();
+		runqget(p0, &inherit);
+	}
+	EXPECT_EQ(pthread_join(thief, NULL), 0);
+	EXPECT_EQ(theft_sleeps(), 1);
+	/* It got it this time. */
+	EXPECT_EQ(theft_sleeps(), 0);
 }
 
 static struct g *chain(int from, int n)
