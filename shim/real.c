@@ -72,27 +72,35 @@ static ATOMIC(void *) *row_of(uint32_t n)
 
 /* Any thread may, several at once, in a handler, too: it takes no lock. The first to have found it
  * has: who comes later, after real_complete, may have found ours in the real one's place. */
+static void *find(uint32_t n, const char *name)
+{
+	void *at = lookup_named(&(struct lookup_name){ name, rows[n].size, rows[n].hash });
+
+	return cas_rlx(row_of(n), late_entry(n), at) ? at : ld_rlx(row_of(n));
+}
+
 void *real_late(uint32_t n)
 {
-	const char *text = names;
-	void *at;
+	const char *name = names;
 
 	for (uint32_t i = 0; i < n; i++)
-		text += rows[i].size;
-	at = lookup_named(&(struct lookup_name){ text, rows[n].size, rows[n].hash });
-	return cas_rlx(row_of(n), late_entry(n), at) ? at : ld_rlx(row_of(n));
+		name += rows[i].size;
+	return find(n, name);
 }
 
 void real_complete(void)
 {
 	EARLY static ATOMIC(bool) complete;
+	const char *name = names;
 
 	/* Acquire: pairs with the release below: who takes an address finds the real one. */
 	if (ld_acq(&complete))
 		return;
-	for (uint32_t i = 0; i < ROWS; i++)
+	for (uint32_t i = 0; i < ROWS; i++) {
 		if (ld_rlx(row_of(i)) == late_entry(i))
-			real_late(i);
+			find(i, name);
+		name += rows[i].size;
+	}
 	st_rel(&complete, true);
 }
 
