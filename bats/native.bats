@@ -246,7 +246,10 @@ C
 #include <dlfcn.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <signal.h>
 static sem_t sem;
+static volatile int handled;
+static void handles(int sig) { handled += sig == SIGUSR1; }
 static void *posts(void *arg) { return sem_post(&sem) ? &sem : arg; }
 int mine(void) { return 3; }
 int main(int argc, char **argv)
@@ -269,7 +272,9 @@ int main(int argc, char **argv)
 	create(&t, posts);
 	while (sem_wait(&sem))
 		continue;
-	return pthread_join(t, &ended) || ended || end() || own() != 5;
+	signal(SIGUSR1, handles);
+	raise(SIGUSR1);
+	return pthread_join(t, &ended) || ended || end() || own() != 5 || handled != 1;
 }
 C
 	gcc -D_GNU_SOURCE -shared -fPIC "$work/module.c" -o "$work/module.so"

@@ -271,7 +271,7 @@ static void on_signal(int sig, siginfo_t *info, void *uc)
 
 /* The kernel's, by the C library's own: a library of the program's may have another, behind ours,
  * which keeps some for itself and tells others what it would have them hear. Known from
- * handlers_start on. */
+ * handlers_find on. */
 typedef int sets(int, const struct sigaction *, struct sigaction *);
 static sets *kernels;
 
@@ -314,16 +314,23 @@ static void take_over(int sig, struct sigaction *act)
 	sigfillset(&act->sa_mask);
 }
 
+void handlers_find(void)
+{
+	void *at = kernels ? NULL : lookup_libc("sigaction");
+
+	if (!kernels)
+		kernels = real_table.sigaction;
+	if (at)
+		memcpy(&kernels, &at, sizeof(kernels));
+}
+
 /* Until there is a second thread the program's handlers are the kernel's business: masks of its
  * sigsuspend, alternate stacks, calls of glibc's that pass by sigaction (sigset, siginterrupt). */
 void handlers_start(void)
 {
 	struct sigaction act;
-	void *at = lookup_libc("sigaction");
 
-	kernels = real_table.sigaction;
-	if (at)
-		memcpy(&kernels, &at, sizeof(kernels));
+	handlers_find();
 	home = getpid();
 	for (int sig = 1; sig < SIGNALS; sig++) {
 		if (signal_action(sig, NULL, &act) != 0 || act.sa_handler == SIG_DFL ||

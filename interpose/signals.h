@@ -192,8 +192,10 @@ void signals_forked(void);
 /* signal_action: sigaction, as the kernel has it, whatever another library makes of it. */
 int signal_action(int sig, const struct sigaction *act, struct sigaction *old);
 
-/* handlers_start: from here on ours stands before the program's handlers. handlers_forked: not any
+/* handlers_find: looks for what signal_action goes by, as long as it is found by name.
+ * handlers_start: from here on ours stands before the program's handlers. handlers_forked: not any
  * more, in a child of one thread; set: which have one. In sighandler.c. */
+void handlers_find(void);
 void handlers_start(void);
 void handlers_forked(uint64_t set);
 

@@ -11,6 +11,7 @@
 #include "lookup.h"
 #include "mode.h"
 #include "os.h"
+#include "signals.h"
 #include "thread.h"
 
 typedef void *lookup(void *library, const char *name);
@@ -101,6 +102,7 @@ static void before_binding(void)
 	/* They look for them by name and place. */
 	real_complete();
 	cancel_find();
+	handlers_find();
 	if (!ld_rlx(&replaced) && !lookup_replace())
 		os_write2(passes_by, sizeof(passes_by) - 1);
 	st_rel(&replaced, true);
