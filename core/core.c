@@ -2,7 +2,7 @@
 #include "core.h"
 #include "asleep.h"
 #include "cputime.h"
-#include "guest.h"
+#include "filters.h"
 #include "mthread.h"
 
 #include "policies/plan.h"
@@ -47,7 +47,7 @@ void core_forked(void)
 	stack_forked();
 	mthread_forked();
 	view_forked();
-	guest_forked();
+	filters_forked();
 	tracer_forked();
 	cputime_forked();
 	os_forked();

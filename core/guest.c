@@ -1,6 +1,7 @@
 /* Guests: see guest.h, and HACKING.md, "Preemption". Owns g.lentat to g.doubt. */
 #include "guest.h"
 
+#include "filters.h"
 #include "preempt.h"
 #include "sched.h"
 
@@ -30,33 +31,18 @@ enum {
 	COMPUTES_SOME = 4,
 };
 
-static ATOMIC(bool) filtered;
-static ATOMIC(int32_t) looking; /* how many may not have seen that */
 /* nanotime up to which what guests have used is paid for by the time that others have. */
 static ATOMIC(uint64_t) paid;
-
-/* Who looks counts himself first, who filters waits until nobody counts. */
-void guest_filtered(void)
-{
-	st_sc(&filtered, true);
-	while (ld_sc(&looking) != 0)
-		os_yield();
-}
-
-void guest_forked(void)
-{
-	st_rlx(&looking, 0);
-}
 
 /* The cpu clock of an M; 0: it is not to be had. */
 static uint64_t clock_of(const struct m *mp)
 {
 	uint64_t clock = 0;
 
-	add_sc(&looking, 1);
-	if (!ld_sc(&filtered))
+	if (filters_look()) {
 		clock = os_threadclock(ld_rlx(&mp->tid));
-	sub_sc(&looking, 1);
+		filters_looked();
+	}
 	return clock;
 }
 
@@ -171,7 +157,7 @@ bool guest_is(struct m *mp, struct g *gp)
 	uint64_t now;
 
 	guest_none(gp);
-	if (!gp->returns || !welcome(gp) || gp->lockedm || !preempt_on || ld_rlx(&filtered) ||
+	if (!gp->returns || !welcome(gp) || gp->lockedm || !preempt_on || filters_there() ||
 	    choose_policed() || choose_turned())
 		return false;
 	now = nanotime();

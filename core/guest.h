@@ -38,11 +38,6 @@ void sysmon_serves(bool at_once);
  * g0. */
 bool guest_goes(struct m *mp, struct g *gp);
 
-/* guest_filtered: the program filters system calls. There are no guests, for the look who is on a
- * cpu is one that nobody else makes, and a filter may be made to end who makes it. */
-void guest_filtered(void);
-void guest_forked(void);
-
 /* guest_ended: gp has, and another thread is to be told by it. */
 static inline void guest_ended(struct g *gp)
 {

@@ -4,7 +4,7 @@
 
 #include "core.h"
 #include "fault.h"
-#include "guest.h"
+#include "filters.h"
 #include "preempt.h"
 #include "san.h"
 #include "sched.h"
@@ -89,7 +89,7 @@ void mthread_settle(void)
 
 void core_filters(void)
 {
-	guest_filtered();
+	filters_set();
 	while (ld_acq(&starter.refusals) != mthread_refusals()) {
 		wakesysmon();
 		os_yield();

@@ -4,6 +4,7 @@
 #include <linux/fcntl.h>
 
 #include "fault.h"
+#include "filters.h"
 #include "os.h"
 #include "poller.h"
 #include "sched.h"
@@ -23,6 +24,8 @@ enum {
 	USUAL_FILES = 1024, /* that limit, where nobody changed it */
 	OURS_FROM_TOP = 32,
 	EFD_FLAGS = 02004000, /* CLOEXEC | NONBLOCK */
+	EVENT_BITS = 0xffff, /* the events of epoll that poll has, too */
+	POLLNVAL_ = 32,
 };
 
 /* A descriptor of ours: its number in the program's table, and in sysmon's own, which
@@ -126,6 +129,21 @@ static int epoll_sure(int fd, uint8_t dirs, uint64_t data)
 	int r = ctl(EPOLL_CTL_ADD, fd, events_of(dirs), data);
 
 	return r == -EEXIST_ ? 0 : r;
+}
+
+static bool epoll_ready(int fd, uint8_t dirs)
+{
+	struct {
+		int fd;
+		short events, revents;
+	} p = { fd, (short)(events_of(dirs) & EVENT_BITS), 0 };
+	bool is;
+
+	if (!filters_look())
+		return false;
+	is = arch_syscall3(__NR_poll, (long)&p, 1, 0) == 1 && !(p.revents & POLLNVAL_);
+	filters_looked();
+	return is;
 }
 
 static void epoll_forget(int fd)
@@ -245,6 +263,7 @@ const struct pollbackend poll_epoll = {
 	.init = epoll_init,
 	.add = epoll_add,
 	.sure = epoll_sure,
+	.ready = epoll_ready,
 	.forget = epoll_forget,
 	.wait = epoll_wait_events,
 	.wake = epoll_wake,

@@ -183,6 +183,17 @@ static void unlink_all(struct pollwait *w, int n)
 	}
 }
 
+/* What is waited for may have come before what interrupts the wait, and be told of only later: a
+ * child's end by its pipe before its SIGCHLD. So it is looked for, as the kernel does before it
+ * looks for signals; and before a handler runs, which may bring it about. */
+static bool came(const struct pollwait *w, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (w[i].pd && poll_backend->ready(w[i].fd, w[i].dirs))
+			return true;
+	return false;
+}
+
 static int park_for(struct m *mp, struct g *gp, struct pollwait *w, int n,
 		    const struct deadline *deadline)
 {
@@ -219,7 +230,7 @@ static int park_for(struct m *mp, struct g *gp, struct pollwait *w, int n,
 	case WAIT_TIMEOUT:
 		return -ETIMEDOUT_;
 	case WAIT_INTR:
-		return -EINTR_;
+		return came(w, n) ? 0 : -EINTR_;
 	case WAIT_NOMEM:
 		return -ENOMEM_;
 	case WAIT_STALE:

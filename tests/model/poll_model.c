@@ -58,6 +58,12 @@ static int wait(struct pollevent *ev, int n, int64_t ns)
 	return k;
 }
 
+static bool is_ready(int fd, uint8_t dirs)
+{
+	(void)dirs;
+	return ld_sc(&kernel[fd].data) != 0;
+}
+
 static int init(void)
 {
 	return 0;
@@ -67,6 +73,7 @@ const struct pollbackend poll_epoll = {
 	.init = init,
 	.add = add,
 	.sure = sure,
+	.ready = is_ready,
 	.forget = forget,
 	.wait = wait,
 };
@@ -361,17 +368,19 @@ TEST(a_wait_without_a_timer_to_be_had_does_not_sleep)
 	model_finally(check_no_timer);
 }
 
+static uint32_t came_before;
+
 static void interrupter(void *arg)
 {
 	(void)arg;
+	came_before = ld_sc(&kernel[0].data);
 	count_of = gointerrupt(&actors[0].g);
 }
 
 static void check_interrupted(void)
 {
 	nobody_waits();
-	EXPECT(result[0] == 0 || result[0] == -EINTR_);
-	EXPECT_EQ(count_of, result[0] == -EINTR_);
+	EXPECT(result[0] == 0 || (result[0] == -EINTR_ && count_of && !came_before));
 	model_reach(result[0] == 0);
 }
 
