@@ -7,6 +7,7 @@
 
 #include "policies/plan.h"
 #include "policies/turns.h"
+#include "poller.h"
 #include "procs.h"
 #include "report.h"
 #include "sched.h"
@@ -114,6 +115,8 @@ int core_init(const struct core_config *config)
 	sched.mcount = sched.mpeak = 2;
 	sched.nmsys = 1;
 	sched.sysmonm = sysmonm;
+	if (own.alone)
+		netpoll_room();
 	r = newosproc(sysmonm);
 	if (r < 0) {
 		procs_undo(m0);

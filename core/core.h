@@ -49,6 +49,8 @@ struct core_config {
 	 * newosproc must be given. */
 	size_t tls;
 
+	bool alone; /* no other thread has the caller's memory and descriptors */
+
 	/* The caller's, as of a hosted G. */
 	void *host;
 

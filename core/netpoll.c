@@ -85,6 +85,11 @@ int poll_bring_up(void)
 	return r;
 }
 
+void netpoll_room(void)
+{
+	poll_backend->room();
+}
+
 bool netpoll_anyunsure(void)
 {
 	return ld_rlx(&unsure_list) != NULL;

@@ -23,6 +23,11 @@ void netpoll_pay(void);
 void netpoll_verify(int n);
 bool netpoll_anywaiters(void);
 
+/* netpoll_room: the program's table of descriptors becomes large enough for ours. For who is alone
+ * with it: to let one grow that several threads have, the kernel waits until none of them looks at
+ * the old one, 10 ms and more. */
+void netpoll_room(void);
+
 /* netpoll_anyunsure: waits rely on registrations that have not been made sure of since. */
 bool netpoll_anyunsure(void);
 
@@ -64,6 +69,7 @@ struct pollevent {
 };
 
 struct pollbackend {
+	void (*room)(void); /* netpoll_room */
 	int (*init)(void); /* 0 or -errno */
 	/* add: report each new event on fd in these directions (1 << enum polldir), and one
 	 * now if it is ready, with data. Already there: only make sure of that; `known`: it

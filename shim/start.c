@@ -268,21 +268,25 @@ __attribute__((destructor(101))) static void destruct(void)
 	heddle_ending();
 }
 
-/* Helpers of glibc's own, for aio or timers, may be there before the program's second thread, and
- * stand anywhere in it; or somebody's whom glibc does not know. */
-static bool may_patch(void)
+/* Helpers of glibc's own, for aio or timers, may be there before the program's second thread, or
+ * somebody's whom glibc does not know. */
+static bool alone(void)
 {
 	enum { OF_ONE = 3 }; /* links: one for each, and what every folder has */
 	struct stat tasks;
 
-	if (!config.patch || !__libc_single_threaded || loader_lost())
-		return false;
 	/* Does nothing, and only for who is alone with his memory. But not all may ask. */
 	if (arch_syscall3(SYS_unshare, CLONE_THREAD, 0, 0) == 0)
 		return true;
 	return arch_syscall4(SYS_newfstatat, AT_FDCWD, (long)"/proc/self/task", (long)&tasks, 0) ==
 		       0 &&
 	       tasks.st_nlink == OF_ONE;
+}
+
+/* Others may stand anywhere in it. */
+static bool may_patch(void)
+{
+	return config.patch && __libc_single_threaded && !loader_lost() && alone();
 }
 
 static void say_nothing(void)
@@ -367,6 +371,7 @@ static bool start(void)
 	c.host = thread_main_init();
 	c.was = thread_first()->gp;
 	c.self = &thread_first()->gp;
+	c.alone = patches || alone();
 	preempt_deny((uintptr_t)__start_gives, (uintptr_t)__stop_gives, DENY_HELD);
 	for (int i = 0; i < objects.ndenied; i++)
 		preempt_deny(objects.denied[i].lo, objects.denied[i].hi, objects.denied[i].how);

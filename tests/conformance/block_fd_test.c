@@ -691,3 +691,31 @@ TEST(no_number_is_high_while_threads_wait)
 	EXPECT_EQ(write(ends[1], "x", 1), 1);
 	EXPECT_EQ(read_by(t), 1);
 }
+
+/* What /proc says of the room in the table. */
+static int room(void)
+{
+	static const char label[] = "\nFDSize:";
+	char text[4096] = "";
+	int fd = open("/proc/self/status", O_RDONLY);
+
+	EXPECT(read(fd, text, sizeof(text) - 1) > 0);
+	close(fd);
+	EXPECT(strstr(text, label) != NULL);
+	return atoi(strstr(text, label) + sizeof(label) - 1);
+}
+
+/* One that several threads have grows only after 10 ms and more. */
+TEST(the_table_does_not_grow_because_somebody_waits)
+{
+	pthread_t t;
+	int before;
+
+	run(1, nothing, NULL);
+	before = room();
+	EXPECT_EQ(pipe(ends), 0);
+	park(&t, 1, ends[0]);
+	EXPECT_EQ(room(), before);
+	EXPECT_EQ(write(ends[1], "x", 1), 1);
+	EXPECT_EQ(read_by(t), 1);
+}
