@@ -20,6 +20,7 @@
 #include "sleep.h"
 #include "stack.h"
 #include "syscall.h"
+#include "tls_image.h"
 #include "tracer.h"
 #include "wire.h"
 
@@ -453,7 +454,7 @@ void thread_start_signals(void)
 	pthread_attr_init(&attr);
 	pthread_attr_setsigmask_np(&attr, &all);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, SIGNAL_STACK);
+	pthread_attr_setstacksize(&attr, SIGNAL_STACK + tls_size());
 	if (create(&t, &attr, signals_thread, NULL, NULL) == 0) {
 		thread_of(t)->own = true;
 		tracer_renamed(thread_of(t)->gp);

@@ -183,27 +183,12 @@ bool heddle_started(void)
 /* What the loader's list told when it was last asked: the child of a fork may not be able to. */
 static struct {
 	bool known, executable;
-	size_t tls;
 	struct {
 		uintptr_t lo, hi;
 		enum denial how;
 	} denied[MOST_DENIED];
 	int ndenied;
 } objects;
-
-/* Static thread-local storage, of all libraries so far, lies below the FS base: that much
- * the bare thread blocks of Ms must have, for the one word that the core reads there. */
-static int widest_tls(struct dl_phdr_info *info, size_t size, void *arg)
-{
-	uintptr_t fs = arch_getfs();
-	uintptr_t at = (uintptr_t)info->dlpi_tls_data;
-
-	(void)size;
-	(void)arg;
-	if (at != 0 && at < fs && fs - at < (1u << 20) && fs - at > objects.tls)
-		objects.tls = fs - at;
-	return 0;
-}
 
 /* What GIVES puts there, by the linker. */
 extern const char __start_gives[] __attribute__((visibility("hidden")));
@@ -249,9 +234,7 @@ static int wants_executable(struct dl_phdr_info *info, size_t size, void *arg)
 /* All that is asked of the loader before there are threads. */
 static void ask_loader(void)
 {
-	objects.tls = 0;
 	objects.ndenied = 0;
-	loader_walk(widest_tls, NULL);
 	objects.executable = loader_walk(wants_executable, NULL) != 0;
 	loader_walk(deny_text, NULL);
 	harvest_ask();
@@ -363,7 +346,7 @@ static bool start(void)
 	}
 	if (objects.executable)
 		stackexecutable();
-	c.tls = (objects.tls + 63) & ~(size_t)63;
+	c.tls = (tls_size() + 63) & ~(size_t)63;
 	patches = may_patch();
 	harvest_start(patches);
 	if (patches)

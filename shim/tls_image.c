@@ -11,7 +11,11 @@
 #include "loader.h"
 #include "tls.h"
 
-enum { MAX_MODULES = 256 };
+enum {
+	MAX_MODULES = 256,
+	/* What glibc has to spare for libraries that come later, and more than that. */
+	SPARE = 64 * 1024,
+};
 
 struct module {
 	ptrdiff_t at; /* from the FS base */
@@ -21,6 +25,8 @@ struct module {
 
 static struct module modules[MAX_MODULES];
 static int nmodules;
+static size_t most; /* what static storage can take */
+static size_t widest; /* and takes */
 static ATOMIC(uint32_t) others; /* modules that are not in the list may exist */
 static ATOMIC(unsigned long long) adds; /* how many objects had come when none did */
 static unsigned long long subs; /* and gone, when the list was made */
@@ -54,24 +60,44 @@ static const void *image_of(const struct dl_phdr_info *info, const ElfW(Phdr) * 
 	return (const void *)(info->dlpi_addr + tls->p_vaddr);
 }
 
+static int add_up(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	const ElfW(Phdr) *tls = tls_of(info);
+
+	(void)size;
+	(void)arg;
+	if (tls)
+		most += tls->p_memsz + tls->p_align;
+	return 0;
+}
+
+/* How far below each FS base a module's variables begin; 0: they are not static. */
+static size_t below(const struct dl_phdr_info *info)
+{
+	uintptr_t fs = arch_getfs(), at = (uintptr_t)info->dlpi_tls_data;
+
+	return at != 0 && at < fs && fs - at <= most ? fs - at : 0;
+}
+
 static int list_module(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	const ElfW(Phdr) *tls = tls_of(info);
-	uintptr_t fs = arch_getfs(), at = (uintptr_t)info->dlpi_tls_data;
+	size_t at = tls ? below(info) : 0;
 
 	(void)size;
 	(void)arg;
 	st_rlx(&adds, info->dlpi_adds);
 	subs = info->dlpi_subs;
+	if (at > widest)
+		widest = at;
 	if (!tls || spared(info))
 		return 0;
-	/* Below the FS base and near: static. */
-	if (at == 0 || at > fs || fs - at > (1u << 20) || nmodules == MAX_MODULES) {
+	if (at == 0 || nmodules == MAX_MODULES) {
 		st_rlx(&others, 1);
 		return 0;
 	}
 	struct module *m = &modules[nmodules++];
-	m->at = (ptrdiff_t)(at - fs);
+	m->at = -(ptrdiff_t)at;
 	m->image = image_of(info, tls);
 	m->filled = tls->p_filesz;
 	m->size = tls->p_memsz;
@@ -89,7 +115,15 @@ void tls_init(void)
 		asked = true;
 	}
 	nmodules = 0;
+	widest = 0;
+	most = SPARE;
+	loader_walk(add_up, NULL);
 	loader_walk(list_module, NULL);
+}
+
+size_t tls_size(void)
+{
+	return widest;
 }
 
 void tls_call_destructors(void)

@@ -2,8 +2,13 @@
 #ifndef HEDDLE_TLS_IMAGE_H
 #define HEDDLE_TLS_IMAGE_H
 
+#include <stddef.h>
+
 /* tls_init: when the first thread is about to be created. */
 void tls_init(void);
+
+/* tls_size: what static storage, of all libraries so far, takes below an FS base. */
+size_t tls_size(void);
 
 /* tls_call_destructors: those of C++'s thread_local objects, on the running thread. */
 void tls_call_destructors(void);
