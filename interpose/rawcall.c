@@ -311,8 +311,8 @@ static bool signal_call(long nr, const long *a, long *r)
 	case SYS_rt_sigtimedwait:
 		if (a[3] != SIGSET_BYTES)
 			return false;
-		*r = sigtimedwait((const sigset_t *)a[0], (siginfo_t *)a[1],
-				  (const struct timespec *)a[2]);
+		*r = signals_timedwait((const sigset_t *)a[0], (siginfo_t *)a[1],
+				       (const struct timespec *)a[2]);
 		return true;
 	case SYS_rt_sigsuspend:
 		if (a[1] != SIGSET_BYTES)

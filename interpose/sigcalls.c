@@ -323,15 +323,13 @@ static long wait_fed(struct thread *t, uint64_t want, siginfo_t *info, const str
 	}
 }
 
-EXPORT int sigtimedwait(const sigset_t *set, siginfo_t *info, const struct timespec *time)
+int signals_timedwait(const sigset_t *set, siginfo_t *info, const struct timespec *time)
 {
-	struct thread *t = served() ? thread_self() : NULL;
+	struct thread *t = thread_self();
 	siginfo_t mine;
 	uint64_t want, lent;
 	long r;
 
-	if (!t)
-		return real_table.sigtimedwait(set, info, time);
 	if (user_readable(set, SIGSET_BYTES) != 0 ||
 	    (time && user_readable(time, sizeof(*time)) != 0))
 		return (int)io_answer(-EFAULT);
@@ -358,6 +356,19 @@ EXPORT int sigtimedwait(const sigset_t *set, siginfo_t *info, const struct times
 	if (r > 0 && info && user_store(info, &mine, sizeof(mine)) != 0)
 		r = -EFAULT;
 	return (int)io_answer(r);
+}
+
+/* What pthread_kill and raise have sent glibc gives for what kill has. */
+EXPORT int sigtimedwait(const sigset_t *set, siginfo_t *info, const struct timespec *time)
+{
+	int r;
+
+	if (!served() || !thread_self())
+		return real_table.sigtimedwait(set, info, time);
+	r = signals_timedwait(set, info, time);
+	if (r > 0 && info && info->si_code == SI_TKILL)
+		info->si_code = SI_USER;
+	return r;
 }
 
 EXPORT int sigwaitinfo(const sigset_t *set, siginfo_t *info)

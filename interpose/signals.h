@@ -57,8 +57,10 @@ void altstack_end(struct thread *t, const stack_t *was);
 int signals_mask(int how, const sigset_t *set, sigset_t *old);
 long signal_self(int sig);
 
-/* sigwait_over: the running thread waits no more for what it awaited: no nudge for that stays
+/* signals_timedwait: sigtimedwait as the kernel has it, for the running thread.
+ * sigwait_over: the running thread waits no more for what it awaited: no nudge for that stays
  * behind on its kernel thread. */
+int signals_timedwait(const sigset_t *set, siginfo_t *info, const struct timespec *time);
 void sigwait_over(struct thread *t);
 
 /* signals_feed: what is pending for the running thread, and it blocks, the kernel is told of, too,

@@ -187,6 +187,31 @@ TEST(a_raw_tkill_reaches_the_thread_of_that_number)
 	join(t, 2);
 }
 
+/* glibc tells who waits for one that was sent to a thread that it was sent to the process. */
+static void *waits_for_its_own(void *arg)
+{
+	siginfo_t info;
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	EXPECT_EQ(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
+	EXPECT_EQ(raise(SIGUSR1), 0);
+	EXPECT_EQ(sigwaitinfo(&set, &info), SIGUSR1);
+	EXPECT_EQ(info.si_code, SI_USER);
+	EXPECT_EQ(info.si_pid, getpid());
+	EXPECT_EQ(pthread_kill(pthread_self(), SIGUSR1), 0);
+	EXPECT_EQ(syscall(SYS_rt_sigtimedwait, &set, &info, NULL, 8), SIGUSR1);
+	EXPECT_EQ(info.si_code, SI_TKILL);
+	return arg;
+}
+
+TEST(who_waits_for_a_signal_is_told_that_kill_sent_it)
+{
+	run(1, waits_for_its_own, NULL);
+	waits_for_its_own(NULL);
+}
+
 /* ---- timers ---- */
 
 static void every_ms(timer_t timer, long ms)
