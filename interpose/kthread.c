@@ -266,6 +266,7 @@ EXPORT int pthread_getname_np(pthread_t thread, char *name, size_t len)
 /* glibc's own would ask the kernel about the tid. */
 EXPORT int pthread_getattr_np(pthread_t thread, pthread_attr_t *attr)
 {
+	enum { PAGE = 4096 };
 	struct thread *t = served() ? thread_of(thread) : NULL;
 	struct sched_param param = { 0 };
 	cpu_set_t set;
@@ -285,7 +286,8 @@ EXPORT int pthread_getattr_np(pthread_t thread, pthread_attr_t *attr)
 				      t->size);
 	if (t->explicit)
 		pthread_attr_setinheritsched(attr, PTHREAD_EXPLICIT_SCHED);
-	pthread_attr_setguardsize(attr, t->ownstack ? 0 : t->guard);
+	pthread_attr_setguardsize(attr,
+				  t->ownstack ? 0 : (t->guard + PAGE - 1) & ~(size_t)(PAGE - 1));
 	pthread_attr_setdetachstate(attr, ld_rlx(&t->life) & DETACHED ? PTHREAD_CREATE_DETACHED
 								      : PTHREAD_CREATE_JOINABLE);
 	pthread_attr_setschedpolicy(attr, t->policy);

@@ -41,7 +41,7 @@ TEST(default_attributes_are_those_of_threads_without_any)
 	EXPECT_EQ(pthread_getattr_default_np(&was), 0);
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, MUCH);
-	pthread_attr_setguardsize(&attr, 3 * PAGE);
+	pthread_attr_setguardsize(&attr, 3 * PAGE - 1);
 	EXPECT_EQ(pthread_setattr_default_np(&attr), 0);
 	for (int i = 0; i < 3; i++)
 		on_thread(uses_much, NULL);
