@@ -267,3 +267,42 @@ C
 		[ "$output" = "20 0 1" ]
 	done
 }
+
+# malloc maps them right below the first thread's static ones, so they look like those.
+@test "large thread-local variables of a library that is loaded later are each thread's own" {
+	cat >"$work/late.c" <<'C'
+enum { LARGE = 200000 };
+static __thread volatile char large[LARGE];
+char *touch(void) { large[LARGE - 1]++; return (char *)&large[LARGE - 1]; }
+C
+	cat >"$work/loads.c" <<'C'
+#include <dlfcn.h>
+#include <pthread.h>
+static char *(*touch)(void);
+static void *touches(void *arg) { return *touch() != 1 ? &touch : arg; }
+static void *leaves_it(void *arg) { return arg; }
+int main(int argc, char **argv)
+{
+	enum { N = 8, ROUNDS = 20 };
+	pthread_t t[N];
+	void *wrong;
+	touch = (char *(*)(void))dlsym(dlopen(argv[argc - 1], RTLD_NOW), "touch");
+	touch();
+	for (int k = 0; k < ROUNDS; k++) {
+		for (int i = 0; i < N; i++)
+			pthread_create(&t[i], NULL, i % 2 ? touches : leaves_it, NULL);
+		for (int i = 0; i < N; i++)
+			if (pthread_join(t[i], &wrong) != 0 || wrong)
+				return 1;
+	}
+	return *touch() != 2;
+}
+C
+	gcc -shared -fPIC "$work/late.c" -o "$work/late.so"
+	gcc -pthread "$work/loads.c" -o "$work/loads"
+	"$work/loads" "$work/late.so"
+	for p in 1 2 8; do
+		run preloaded $p timeout 20 "$work/loads" "$work/late.so"
+		[ "$status" -eq 0 ]
+	done
+}

@@ -26,6 +26,7 @@ enum {
 	EFD_FLAGS = 02004000, /* CLOEXEC | NONBLOCK */
 	EVENT_BITS = 0xffff, /* the events of epoll that poll has, too */
 	POLLNVAL_ = 32,
+	POLL_AT_ONCE = 64,
 };
 
 /* A descriptor of ours: its number in the program's table, and in sysmon's own, which
@@ -140,17 +141,33 @@ static int epoll_sure(int fd, uint8_t dirs, uint64_t data)
 	return r == -EEXIST_ ? 0 : r;
 }
 
-static bool epoll_ready(int fd, uint8_t dirs)
+static bool any_ready(const struct pollwait *w, int n)
 {
 	struct {
 		int fd;
 		short events, revents;
-	} p = { fd, (short)(events_of(dirs) & EVENT_BITS), 0 };
-	bool is;
+	} p[POLL_AT_ONCE];
+	long r;
+
+	for (int i = 0; i < n; i++) {
+		p[i].fd = w[i].pd && !w[i].turns ? w[i].fd : -1;
+		p[i].events = (short)(events_of(w[i].dirs) & EVENT_BITS);
+	}
+	r = arch_syscall3(__NR_poll, (long)p, n, 0);
+	for (int i = 0; r > 0 && i < n; i++)
+		if (p[i].revents & ~POLLNVAL_)
+			return true;
+	return false;
+}
+
+static bool epoll_ready(const struct pollwait *w, int n)
+{
+	bool is = false;
 
 	if (!filters_look())
 		return false;
-	is = arch_syscall3(__NR_poll, (long)&p, 1, 0) == 1 && !(p.revents & POLLNVAL_);
+	for (int i = 0; i < n && !is; i += POLL_AT_ONCE)
+		is = any_ready(w + i, n - i < POLL_AT_ONCE ? n - i : POLL_AT_ONCE);
 	filters_looked();
 	return is;
 }

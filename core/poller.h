@@ -78,8 +78,9 @@ struct pollbackend {
 	/* sure: that it is there, as by the last add. One that is there still reports nothing
 	 * then: who waits for something else beside what is ready would be woken for ever. */
 	int (*sure)(int fd, uint8_t dirs, uint64_t data);
-	/* ready: is it, now, in one of these directions? False also where that cannot be asked. */
-	bool (*ready)(int fd, uint8_t dirs);
+	/* ready: is one of them, now, in a direction that is waited for, and nobody takes turns?
+	 * False also where that cannot be asked. */
+	bool (*ready)(const struct pollwait *w, int n);
 	void (*forget)(int fd);
 	/* wait: up to n events; fewer, or 0, also after wake. */
 	int (*wait)(struct pollevent *ev, int n, int64_t ns);

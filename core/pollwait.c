@@ -183,17 +183,6 @@ static void unlink_all(struct pollwait *w, int n)
 	}
 }
 
-/* What is waited for may have come before what interrupts the wait, and be told of only later: a
- * child's end by its pipe before its SIGCHLD. So it is looked for, as the kernel does before it
- * looks for signals; and before a handler runs, which may bring it about. */
-static bool came(const struct pollwait *w, int n)
-{
-	for (int i = 0; i < n; i++)
-		if (w[i].pd && poll_backend->ready(w[i].fd, w[i].dirs))
-			return true;
-	return false;
-}
-
 static int park_for(struct m *mp, struct g *gp, struct pollwait *w, int n,
 		    const struct deadline *deadline)
 {
@@ -230,7 +219,11 @@ static int park_for(struct m *mp, struct g *gp, struct pollwait *w, int n,
 	case WAIT_TIMEOUT:
 		return -ETIMEDOUT_;
 	case WAIT_INTR:
-		return came(w, n) ? 0 : -EINTR_;
+		/* What is waited for may have come before what interrupts the wait, and be told of
+		 * only later: a child's end by its pipe before its SIGCHLD. As the kernel, which
+		 * looks for it before it looks for signals; and before a handler runs, which may
+		 * bring it about. Who takes turns leaves it to the one who was woken for it. */
+		return poll_backend->ready(w, n) ? 0 : -EINTR_;
 	case WAIT_NOMEM:
 		return -ENOMEM_;
 	case WAIT_STALE:

@@ -189,6 +189,8 @@ bool runqempty(struct p *pp)
 
 uint32_t runqgrab(struct p *victim, struct p *to, uint32_t to_at, bool stealnext)
 {
+	bool waited = false;
+
 	for (;;) {
 		/* Acquire: pairs with other thieves' and the owner's release. */
 		uint32_t h = ld_acq(&victim->runqhead);
@@ -198,12 +200,15 @@ uint32_t runqgrab(struct p *victim, struct p *to, uint32_t to_at, bool stealnext
 
 		if (n == 0) {
 			struct g *next;
-			if (!stealnext || !(next = ld_rlx(&victim->runnext)))
+			/* Who waited for one that is gone, and sees another, waits no more: there
+			 * may be one after the other, and others have work, too. */
+			if (!stealnext || waited || !(next = ld_rlx(&victim->runnext)))
 				return 0;
 			/* WS_I8: it was readied a moment ago, by a G that is about to wait for it
 			 * or to run on; taking it at once would send the pair back and forth
 			 * between two Ps. */
-			if (steal_backoff(victim, next))
+			waited = steal_backoff(victim, next);
+			if (waited)
 				continue;
 			if (!cas_acq(&victim->runnext, next, NULL))
 				continue;

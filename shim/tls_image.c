@@ -11,11 +11,7 @@
 #include "loader.h"
 #include "tls.h"
 
-enum {
-	MAX_MODULES = 256,
-	/* What glibc has to spare for libraries that come later, and more than that. */
-	SPARE = 64 * 1024,
-};
+enum { MAX_MODULES = 256 };
 
 struct module {
 	ptrdiff_t at; /* from the FS base */
@@ -25,7 +21,7 @@ struct module {
 
 static struct module modules[MAX_MODULES];
 static int nmodules;
-static size_t most; /* what static storage can take */
+static size_t most; /* the room of static storage, that for libraries to come included */
 static size_t widest; /* and takes */
 static ATOMIC(uint32_t) others; /* modules that are not in the list may exist */
 static ATOMIC(unsigned long long) adds; /* how many objects had come when none did */
@@ -58,17 +54,6 @@ static const ElfW(Phdr) * tls_of(const struct dl_phdr_info *info)
 static const void *image_of(const struct dl_phdr_info *info, const ElfW(Phdr) * tls)
 {
 	return (const void *)(info->dlpi_addr + tls->p_vaddr);
-}
-
-static int add_up(struct dl_phdr_info *info, size_t size, void *arg)
-{
-	const ElfW(Phdr) *tls = tls_of(info);
-
-	(void)size;
-	(void)arg;
-	if (tls)
-		most += tls->p_memsz + tls->p_align;
-	return 0;
 }
 
 /* How far below each FS base a module's variables begin; 0: they are not static. */
@@ -104,6 +89,20 @@ static int list_module(struct dl_phdr_info *info, size_t size, void *arg)
 	return 0;
 }
 
+/* As glibc has it. What is not static may lie right below: malloc maps it there. */
+static size_t room(void)
+{
+	enum { LIKELY = 1 << 16 };
+	void *at = dlsym(RTLD_DEFAULT, "_dl_get_tls_static_info");
+	void (*ask)(size_t *, size_t *);
+	size_t size = LIKELY, align;
+
+	memcpy(&ask, &at, sizeof(at));
+	if (ask)
+		ask(&size, &align);
+	return size;
+}
+
 void tls_init(void)
 {
 	static bool asked; /* once: in the child of a fork the loader may be locked */
@@ -112,12 +111,11 @@ void tls_init(void)
 	if (!asked) {
 		at = dlsym(RTLD_DEFAULT, "__call_tls_dtors");
 		memcpy(&call_dtors, &at, sizeof(at));
+		most = room();
 		asked = true;
 	}
 	nmodules = 0;
 	widest = 0;
-	most = SPARE;
-	loader_walk(add_up, NULL);
 	loader_walk(list_module, NULL);
 }
 

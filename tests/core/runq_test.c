@@ -235,21 +235,22 @@ static void *steal_until_kept(void *arg)
 	return arg;
 }
 
-/* How often the theft of runnext slept. */
-static long theft_sleeps(void)
+/* Did the search for a G of p0's sleep? It does so once at most. */
+static bool theft_slept(struct g **got)
 {
 	struct rusage before, after;
 
-	next_beside(GRUNNING);
 	EXPECT_EQ(getrusage(RUSAGE_THREAD, &before), 0);
-	EXPECT(runqsteal(p1, p0, true) == &gs[0]);
+	*got = runqsteal(p1, p0, true);
 	EXPECT_EQ(getrusage(RUSAGE_THREAD, &after), 0);
-	return after.ru_nvcsw - before.ru_nvcsw;
+	EXPECT(after.ru_nvcsw - before.ru_nvcsw <= 1);
+	return after.ru_nvcsw != before.ru_nvcsw;
 }
 
 TEST(a_thief_sleeps_for_the_runnext_of_an_owner_that_took_the_last)
 {
 	pthread_t thief;
+	struct g *got;
 	bool inherit;
 
 	fresh(0);
@@ -261,9 +262,42 @@ TEST(a_thief_sleeps_for_the_runnext_of_an_owner_that_took_the_last)
 		runqget(p0, &inherit);
 	}
 	EXPECT_EQ(pthread_join(thief, NULL), 0);
-	EXPECT_EQ(theft_sleeps(), 1);
+	next_beside(GRUNNING);
+	EXPECT(theft_slept(&got) && got == &gs[0]);
 	/* It got it this time. */
-	EXPECT_EQ(theft_sleeps(), 0);
+	next_beside(GRUNNING);
+	EXPECT(!theft_slept(&got) && got == &gs[0]);
+}
+
+static ATOMIC(bool) stolen_from;
+
+static void *takes_its_next_on_and_on(void *arg)
+{
+	bool inherit;
+
+	while (!ld_rlx(&stolen_from)) {
+		runqput(p0, &gs[0], true);
+		runqget(p0, &inherit);
+	}
+	return arg;
+}
+
+/* There may be others with work. */
+TEST(a_thief_waits_for_one_runnext_of_an_owner_and_no_more)
+{
+	pthread_t owner;
+	struct g *got;
+	int waits = 0;
+
+	fresh(0);
+	next_beside(GRUNNING);
+	EXPECT_EQ(pthread_create(&owner, NULL, takes_its_next_on_and_on, NULL), 0);
+	while (waits < 100) {
+		st_rlx(&p0->kept, true);
+		waits += theft_slept(&got);
+	}
+	st_rlx(&stolen_from, true);
+	EXPECT_EQ(pthread_join(owner, NULL), 0);
 }
 
 static struct g *chain(int from, int n)

@@ -58,10 +58,12 @@ static int wait(struct pollevent *ev, int n, int64_t ns)
 	return k;
 }
 
-static bool is_ready(int fd, uint8_t dirs)
+static bool is_ready(const struct pollwait *w, int n)
 {
-	(void)dirs;
-	return ld_sc(&kernel[fd].data) != 0;
+	for (int i = 0; i < n; i++)
+		if (w[i].pd && !w[i].turns && ld_sc(&kernel[w[i].fd].data))
+			return true;
+	return false;
 }
 
 static int init(void)
