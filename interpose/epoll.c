@@ -54,6 +54,22 @@ static long epoll_for(struct epoll_call *c, const struct patience *p)
 	return r;
 }
 
+static long epoll_masked(struct epoll_call *c, struct patience *p, const sigset_t *set)
+{
+	long r = mask_there(set);
+
+	if (r == 0 && set) {
+		r = epoll_look(c, p);
+		/* Where it is not to wait the kernel does not look for signals. */
+		if (p->never)
+			return r;
+	}
+	if (r != 0)
+		return r;
+	masked(set, p);
+	return unmasked(p, let_in(p) ? -EINTR : epoll_for(c, p));
+}
+
 EXPORT int epoll_wait(int fd, struct epoll_event *events, int max, int timeout)
 {
 	struct thread *t = io_self();
@@ -76,18 +92,13 @@ EXPORT int epoll_pwait(int fd, struct epoll_event *events, int max, int timeout,
 	struct thread *t = io_self();
 	struct epoll_call c = { fd, events, max };
 	struct patience p;
-	sigset_t before;
 	long r;
 
 	if (!t)
 		return real_table.epoll_pwait(fd, events, max, timeout, set);
 	cancel_point();
 	p = for_ms(timeout);
-	r = masked(set, &before);
-	if (r == 0) {
-		r = epoll_for(&c, &p);
-		unmasked(set, &before);
-	}
+	r = epoll_masked(&c, &p, set);
 	looked(t);
 	return (int)io_answer(r);
 }
@@ -99,7 +110,6 @@ EXPORT int epoll_pwait2(int fd, struct epoll_event *events, int max, const struc
 	struct thread *t = io_self();
 	struct epoll_call c = { fd, events, max };
 	struct patience p;
-	sigset_t before;
 	long r;
 
 	if (!t)
@@ -110,11 +120,7 @@ EXPORT int epoll_pwait2(int fd, struct epoll_event *events, int max, const struc
 		return (int)io_answer(-EFAULT);
 	if (!for_timespec(&p, timeout))
 		return (int)io_answer(-EINVAL);
-	r = masked(set, &before);
-	if (r == 0) {
-		r = epoll_for(&c, &p);
-		unmasked(set, &before);
-	}
+	r = epoll_masked(&c, &p, set);
 	looked(t);
 	return (int)io_answer(r);
 }

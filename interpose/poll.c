@@ -3,6 +3,8 @@
  * announced. */
 #include "poll.h"
 
+#include <string.h>
+
 #include "io.h"
 #include "os.h"
 #include "signals.h"
@@ -62,24 +64,42 @@ bool interrupted(const struct patience *p)
 
 /* ---- the mask of pselect and kin ---- */
 
-long masked(const sigset_t *set, sigset_t *before)
+long mask_there(const sigset_t *set)
 {
-	if (!set)
-		return 0;
-	if (user_readable(set, SIGSET_BYTES) != 0)
-		return -EFAULT;
-	/* First: what has been pending is handled now. */
-	st_rlx(&thread_self()->awaits_any, true);
-	signals_mask(SIG_SETMASK, set, before);
-	return 0;
+	return set && user_readable(set, SIGSET_BYTES) != 0 ? -EFAULT : 0;
 }
 
-void unmasked(const sigset_t *set, const sigset_t *before)
+void masked(const sigset_t *set, struct patience *p)
 {
+	struct thread *t = thread_self();
+
 	if (!set)
 		return;
-	signals_mask(SIG_SETMASK, before, NULL);
-	st_rlx(&thread_self()->awaits_any, false);
+	p->masked = true;
+	st_rlx(&t->awaits_any, true);
+	t->unmasked = gmask();
+	/* Before a handler runs: what has been pending is handled now. */
+	st_rlx(&t->masked, true);
+	signals_mask(SIG_SETMASK, set, NULL);
+}
+
+bool let_in(const struct patience *p)
+{
+	return p->masked && interrupted(p);
+}
+
+long unmasked(const struct patience *p, long r)
+{
+	struct thread *t = thread_self();
+	sigset_t set;
+
+	if (!p->masked)
+		return r;
+	st_rlx(&t->masked, false);
+	memcpy(&set, &t->unmasked, SIGSET_BYTES);
+	signals_mask(SIG_SETMASK, &set, NULL);
+	st_rlx(&t->awaits_any, false);
+	return r == 0 && let_in(p) ? -EINTR : r;
 }
 
 /* ---- sleeping ---- */
@@ -114,6 +134,8 @@ long doze(struct pollwait *w, int n, const struct patience *p)
 		r = w->alone && w->moved < 0 ? -EBADF : 0;
 	if (r == 0)
 		signals_pull();
+	if (r == 0 && let_in(p))
+		r = -EINTR;
 	if (r != -EINTR)
 		return r;
 	cancel_point();
@@ -270,7 +292,6 @@ EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, c
 {
 	struct thread *t = io_self();
 	struct patience p;
-	sigset_t before;
 	long r;
 
 	if (!t)
@@ -280,10 +301,12 @@ EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, c
 		errno = EINVAL;
 		return -1;
 	}
-	r = masked(set, &before);
+	r = mask_there(set);
+	if (r == 0 && set)
+		r = look_poll(fds, n, &p);
 	if (r == 0) {
-		r = poll_for(fds, n, &p);
-		unmasked(set, &before);
+		masked(set, &p);
+		r = unmasked(&p, let_in(&p) ? -EINTR : poll_for(fds, n, &p));
 	}
 	looked(t);
 	return (int)io_answer(r);

@@ -13,6 +13,7 @@ enum { NSEC = 1000000000, FEW = 16 };
 struct patience {
 	bool forever;
 	bool never; /* only a look */
+	bool masked; /* a handler ends it, though something is ready by then */
 	uint32_t handled; /* how many handlers had run when the call began */
 	struct deadline until;
 };
@@ -25,10 +26,13 @@ uint64_t left_of(const struct patience *p);
  * program's. */
 bool interrupted(const struct patience *p);
 
-/* The mask of pselect and kin; set may be NULL. A signal that it lets in ends the call. masked: 0
- * or -EFAULT; unmasked: if it was 0. */
-long masked(const sigset_t *set, sigset_t *before);
-void unmasked(const sigset_t *set, const sigset_t *before);
+/* The mask of pselect and kin; set may be NULL. A signal that only it lets in comes where nothing
+ * is ready, and ends the call; its handler returns to the mask from before. mask_there: 0 or
+ * -EFAULT. unmasked: what the call says whose result would be r. */
+long mask_there(const sigset_t *set);
+void masked(const sigset_t *set, struct patience *p);
+bool let_in(const struct patience *p);
+long unmasked(const struct patience *p, long r);
 
 /* doze: sleeps for an event on any of them. 0: look again; -ETIMEDOUT; -EINTR, also if a handler
  * ran before the sleep, since the call began; other: the poller refuses. What was closed meanwhile

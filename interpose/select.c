@@ -194,13 +194,29 @@ static long select_for(struct sets *s, const struct patience *p)
 	return r;
 }
 
+/* A look that leaves what is asked as it was if there is nothing. */
+static long select_ready(struct sets *s, const struct patience *p)
+{
+	long r;
+
+	/* The kernel's alone: see select_for. */
+	if (s->n < 0 || s->n > FD_SETSIZE)
+		return 0;
+	s->words = ((size_t)s->n + WORD_BITS - 1) / WORD_BITS;
+	r = copy_in(s);
+	if (r == 0)
+		r = look_select(s, p);
+	if (r == 0)
+		ask_again(s);
+	return r;
+}
+
 EXPORT int pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec *timeout,
 		   const sigset_t *set)
 {
 	struct sets s = { .n = n, .theirs = { (word *)r, (word *)w, (word *)e } };
 	struct thread *t = io_self();
 	struct patience p;
-	sigset_t before;
 	long result;
 
 	if (!t)
@@ -210,10 +226,12 @@ EXPORT int pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec
 		errno = EINVAL;
 		return -1;
 	}
-	result = masked(set, &before);
+	result = mask_there(set);
+	if (result == 0 && set)
+		result = select_ready(&s, &p);
 	if (result == 0) {
-		result = select_for(&s, &p);
-		unmasked(set, &before);
+		masked(set, &p);
+		result = unmasked(&p, let_in(&p) ? -EINTR : select_for(&s, &p));
 	}
 	looked(t);
 	return (int)io_answer(result);

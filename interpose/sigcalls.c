@@ -397,14 +397,14 @@ EXPORT int sigwait(const sigset_t *set, int *sig)
 static int wait_for_handler(const sigset_t *set)
 {
 	struct patience p = for_ever();
-	sigset_t before;
 
-	if (masked(set, &before) != 0)
+	if (mask_there(set) != 0)
 		return (int)io_answer(-EFAULT);
+	masked(set, &p);
 	st_rlx(&thread_self()->awaits_any, true);
 	while (doze(NULL, 0, &p) != -EINTR)
 		continue;
-	unmasked(set, &before);
+	unmasked(&p, -EINTR);
 	st_rlx(&thread_self()->awaits_any, false);
 	errno = EINTR;
 	return -1;

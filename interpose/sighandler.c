@@ -124,17 +124,31 @@ static void go_on(struct thread *t, const struct aside *a)
 	cancel_resume(t, (enum interruptible)a->interruptible);
 }
 
+/* What else the kernel thread blocks stays. */
+static void return_to(uint64_t mask, ucontext_t *uc)
+{
+	mask |= mask_in(uc) & ~gmask();
+	memcpy(&uc->uc_sigmask, &mask, sizeof(mask));
+}
+
 /* On a G, in the program's code or in an announced call. */
 static void handle(int sig, siginfo_t *info, ucontext_t *uc, bool call)
 {
 	struct thread *t = thread_self();
 	uint32_t flags = ld_rlx(&actions[sig].flags);
-	uint64_t before, interrupted = mask_in(uc), after;
+	uint64_t before, interrupted, after, during = handler_mask(sig, uc);
 	bool late = cputimer_own(t, info) && !ld_rlx(&t->awaits_any);
+	bool first = ld_rlx(&t->masked);
 	struct aside aside;
 
 	set_aside(t, &aside);
-	before = core_sigbegin(handler_mask(sig, uc));
+	if (first)
+		return_to(t->unmasked, uc);
+	st_rlx(&t->masked, false);
+	interrupted = mask_in(uc);
+	before = core_sigbegin(during);
+	if (first)
+		before = t->unmasked;
 	accept_leaves(t);
 	fd_letgo(t);
 	uc->uc_stack = altstack_begin(t);
@@ -153,7 +167,11 @@ static void handle(int sig, siginfo_t *info, ucontext_t *uc, bool call)
 	/* The handler may have changed what it returns to. */
 	altstack_end(t, &uc->uc_stack);
 	after = mask_in(uc);
-	core_sigend(uc, after == interrupted ? before : after, call);
+	if (after == interrupted)
+		after = before;
+	if (first)
+		t->unmasked = after;
+	core_sigend(uc, after, call);
 	go_on(t, &aside);
 	if (signals_unblocked())
 		signals_here();

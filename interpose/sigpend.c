@@ -192,7 +192,8 @@ void signals_here(void)
 
 	for (int sig = 1; sig < SIGNALS && due; sig++) {
 		siginfo_t info;
-		if (!(due & signal_bit(sig)))
+		/* One before may have run a handler, which returned to another mask. */
+		if (!(due & ~gmask() & signal_bit(sig)))
 			continue;
 		/* Without a handler it stops or ends the process, or is ignored: but once. */
 		if (signal_has_handler(sig))

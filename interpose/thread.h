@@ -131,6 +131,8 @@ struct thread {
 	ATOMIC(uint32_t) handled; /* handlers that ran; of those, without SA_RESTART */
 	ATOMIC(uint32_t) stopped;
 	ATOMIC(bool) awaits_any; /* in a call that any handler ends: pause, or one with a mask */
+	ATOMIC(bool) masked; /* in one with a mask, and no handler has run: the first returns to */
+	uint64_t unmasked; /* this; and when the call is over this is the mask */
 	ATOMIC(bool) deaf; /* no handler runs on it any more: it ends */
 	ATOMIC(bool) alert; /* about to sleep: a handler ends the wait before it begins */
 	uint32_t points; /* how many calls it made that read, write or wait */
