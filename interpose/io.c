@@ -169,6 +169,15 @@ bool io_interrupted(const struct io *io, const struct thread *t)
 	       ((io->timed || io->begun || io->follows) && ld_rlx(&t->handled) != io->handled);
 }
 
+/* Who is interrupted between two sleeps may once more, unless that may block. */
+static bool tries_again(struct io *io)
+{
+	bool may = !io->last && !io->accepts && io->road != ROAD_READY;
+
+	io->last = true;
+	return may;
+}
+
 enum { LOOK_AGAIN = 1000000000 };
 
 long io_block(struct io *io)
@@ -183,6 +192,7 @@ long io_block(struct io *io)
 	long r;
 
 	if (!io->asked) {
+		io->last = false;
 		if (!io->follows) {
 			io->stopped = ld_rlx(&t->stopped);
 			io->handled = ld_rlx(&t->handled);
@@ -200,8 +210,11 @@ long io_block(struct io *io)
 	until = again ? &look : io->timed ? &io->deadline : NULL;
 	cancel_begin();
 	alert(t);
-	/* Also by a handler that ran between two sleeps. */
-	r = io_interrupted(io, t) ? -EINTR : netpoll_waitany(&w, 1, until);
+	/* Also by a handler that ran between two sleeps; but see netpoll_wait. */
+	if (!io_interrupted(io, t))
+		r = netpoll_waitany(&w, 1, until);
+	else
+		r = io->slept && tries_again(io) ? 0 : -EINTR;
 	st_rlx(&t->alert, false);
 	st_rlx(&t->interruptible, NO_WAIT);
 	switch (r) {

@@ -28,6 +28,7 @@ struct io {
 	bool vector; /* buf is one, of n elements */
 	bool accepts; /* which is refused at once unless fd listens */
 	bool slept; /* and was woken by the poller, for nothing if it sleeps again */
+	bool last; /* interrupted, it was tried once more; known if asked */
 	bool begun; /* bytes have gone: any handler ends it with so many */
 	bool follows; /* on others of its call, which counts them: the same; the two below are given
 		       */
