@@ -86,6 +86,7 @@ struct aside {
 	uintptr_t waitsat;
 	uint64_t awaits;
 	int32_t accepts;
+	uint64_t unmasked;
 	bool connects, alert, uncancelled, becoming;
 };
 
@@ -97,6 +98,7 @@ static void set_aside(struct thread *t, struct aside *a)
 	if (a->awaits)
 		sigwait_over(t);
 	a->accepts = ld_rlx(&t->accepts);
+	a->unmasked = t->unmasked;
 	a->connects = ld_rlx(&t->connects);
 	st_rlx(&t->connects, false);
 	a->alert = ld_rlx(&t->alert);
@@ -116,6 +118,7 @@ static void go_on(struct thread *t, const struct aside *a)
 	st_rlx(&t->waitsat, a->waitsat);
 	st_sc(&t->awaits, a->awaits);
 	st_rlx(&t->accepts, a->accepts);
+	t->unmasked = a->unmasked;
 	st_rlx(&t->connects, a->connects);
 	st_rlx(&t->alert, a->alert);
 	st_rlx(&t->uncancelled, a->uncancelled);
@@ -143,12 +146,12 @@ static void handle(int sig, siginfo_t *info, ucontext_t *uc, bool call)
 
 	set_aside(t, &aside);
 	if (first)
-		return_to(t->unmasked, uc);
+		return_to(aside.unmasked, uc);
 	st_rlx(&t->masked, false);
 	interrupted = mask_in(uc);
 	before = core_sigbegin(during);
 	if (first)
-		before = t->unmasked;
+		before = aside.unmasked;
 	accept_leaves(t);
 	fd_letgo(t);
 	uc->uc_stack = altstack_begin(t);
@@ -170,7 +173,7 @@ static void handle(int sig, siginfo_t *info, ucontext_t *uc, bool call)
 	if (after == interrupted)
 		after = before;
 	if (first)
-		t->unmasked = after;
+		aside.unmasked = after;
 	core_sigend(uc, after, call);
 	go_on(t, &aside);
 	if (signals_unblocked())

@@ -155,3 +155,41 @@ TEST(the_mask_that_a_handler_leaves_is_that_after_the_call)
 	run(1, has_what_the_handler_left, NULL);
 	has_what_the_handler_left(NULL);
 }
+
+/* Waits so itself, for what it has sent itself. */
+static void waits_too(int sig)
+{
+	(void)sig;
+	EXPECT_EQ(pthread_kill(pthread_self(), SIGUSR1), 0);
+	FAILS(waits(SUSPENDS, 0), EINTR);
+}
+
+static void *is_interrupted_by_one_who_waits(void *arg)
+{
+	struct sigaction act = { .sa_handler = waits_too };
+	sigset_t some, now;
+
+	begin();
+	sigfillset(&act.sa_mask);
+	EXPECT_EQ(sigaction(SIGUSR2, &act, NULL), 0);
+	sigemptyset(&some);
+	sigaddset(&some, SIGUSR2);
+	EXPECT_EQ(pthread_sigmask(SIG_SETMASK, &some, NULL), 0);
+	for (enum wait how = SUSPENDS; how < WAITS; how++) {
+		came = 0;
+		EXPECT_EQ(pthread_kill(pthread_self(), SIGUSR2), 0);
+		FAILS(waits(how, 10000), EINTR);
+		EXPECT_EQ(came, 1);
+		EXPECT_EQ(pthread_sigmask(SIG_SETMASK, NULL, &now), 0);
+		EXPECT_EQ(sigismember(&now, SIGUSR2), 1);
+		EXPECT_EQ(sigismember(&now, SIGUSR1), 0);
+		EXPECT_EQ(sigismember(&now, SIGHUP), 0);
+	}
+	return arg;
+}
+
+TEST(a_handler_may_wait_so_itself)
+{
+	run(1, is_interrupted_by_one_who_waits, NULL);
+	is_interrupted_by_one_who_waits(NULL);
+}
