@@ -20,7 +20,8 @@ enum polldir { POLL_READ, POLL_WRITE };
 uint32_t netpoll_ticket(int fd, enum polldir dir);
 
 /* netpoll_wait: sleeps until an event on fd after the ticket, or the deadline.
- * Returns  0 (try again), -ETIMEDOUT, -EINTR, -ENOMEM, -ESTALE (fd was forgotten meanwhile),
+ * Returns  0 (try again; so also if it was interrupted when fd was ready), -ETIMEDOUT, -EINTR,
+ *          -ENOMEM, -ESTALE (fd was forgotten meanwhile),
  *          or epoll's refusal of the fd: -EPERM (a file that is always ready), -EBADF,
  *          -ENOSPC...
  * Context  a G. Blocks: the G. */

@@ -210,7 +210,8 @@ long io_block(struct io *io)
 	until = again ? &look : io->timed ? &io->deadline : NULL;
 	cancel_begin();
 	alert(t);
-	/* Also by a handler that ran between two sleeps; but see netpoll_wait. */
+	/* Also by a handler that ran between two sleeps; what came before it goes before it, as
+	 * in netpoll_wait. */
 	if (!io_interrupted(io, t))
 		r = netpoll_waitany(&w, 1, until);
 	else
