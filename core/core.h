@@ -202,6 +202,13 @@ void gnotify_self(void);
 void ghold(void);
 void gunhold(void);
 
+/* gpin: from here on nothing stops the caller, and no handler runs on it: others spin for what it
+ * has in hand. For a few steps, none of them one that enters the core but what handlers may do.
+ * gunpin: sees to what came. Context  a G, or a kernel thread that is none, whom handlers interrupt
+ * all the same. */
+void gpin(void);
+void gunpin(void);
+
 /* gfaulted: the caller is a handler, of what went wrong in the program's hands. It holds off
  * nobody. */
 void gfaulted(void);

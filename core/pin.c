@@ -160,6 +160,22 @@ void outof(struct g *self)
 		unpin(self);
 }
 
+void gpin(void)
+{
+	struct g *gp = getg();
+
+	if (gp)
+		pin(gp);
+}
+
+void gunpin(void)
+{
+	struct g *gp = getg();
+
+	if (gp)
+		unpin(gp);
+}
+
 /* Sysmon would find that the call lasts when it is half over, and not look at all while nobody
  * waits; but somebody may be made ready meanwhile. Where the order is to be the seed's, or kernel
  * threads are counted, that is for sysmon all the same. */

@@ -49,12 +49,10 @@ static void nudge(int sig, int32_t tid)
  * would end for nothing. (It may take it after our look, if the kernel stops us just then.) */
 static void feed(struct thread *t, int sig, bool awaits)
 {
-	struct thread *self = thread_self();
 	int32_t tid;
 
-	/* It waits for us, or goes on: we must not be stopped meanwhile. */
-	if (self)
-		entersyscall();
+	/* It waits for us, or goes on: we must not be stopped meanwhile, nor run a handler. */
+	gpin();
 	add_sc(&t->feeders, 1);
 	tid = (awaits ? ld_sc(&t->awaits) : signals_of(t)) & signal_bit(sig) ? gtid(t->gp) : 0;
 	if (tid != 0) {
@@ -63,8 +61,7 @@ static void feed(struct thread *t, int sig, bool awaits)
 		nudge(sig, tid);
 	}
 	add_sc(&t->feeders, (uint32_t)-1);
-	if (self)
-		exitsyscall();
+	gunpin();
 }
 
 static void feed_all(const struct pending *p, int sig)

@@ -231,10 +231,25 @@ static bool blocks(const struct thread *t, int sig)
 	return (gmask_of(t->gp) & signal_bit(sig)) && !(ld_sc(&t->awaits) & signal_bit(sig));
 }
 
+/* Who unblocks one meanwhile waits for us, who must not be stopped; nor may a handler run here,
+ * which would wait for us, too, when it is done. */
+static void begin_move(void)
+{
+	gpin();
+	signals_moving(1);
+}
+
+static void end_move(void)
+{
+	signals_moving(-1);
+	gunpin();
+}
+
 void signals_pass_on(struct thread *t, uint64_t set)
 {
 	siginfo_t info;
 
+	begin_move();
 	for (int sig = 1; sig < SIGNALS && set; sig++) {
 		uint32_t n = pending_count(&t->lent, sig);
 		if (!(set & signal_bit(sig)) || !blocks(t, sig))
@@ -242,6 +257,7 @@ void signals_pass_on(struct thread *t, uint64_t set)
 		while (n-- > 0 && pending_claim(&t->lent, sig, &info))
 			signal_put_off(sig, &info);
 	}
+	end_move();
 }
 
 void signals_shown(uint64_t set)
@@ -254,34 +270,22 @@ void signals_shown(uint64_t set)
 	}
 }
 
-/* Who has just unblocked it finds it held or lent, or waits for us, who must not be stopped. */
+/* Who has just unblocked it finds it held or lent. */
 static void move_to(struct thread *t, int sig)
 {
 	siginfo_t info;
 
-	entersyscall();
-	signals_moving(1);
+	begin_move();
 	if (signal_unhold(sig, &info))
 		signal_lend(t, sig, &info);
-	signals_moving(-1);
-	exitsyscall();
-}
-
-/* As move_to. */
-static void pass_on(struct thread *t, int sig)
-{
-	entersyscall();
-	signals_moving(1);
-	signals_pass_on(t, signal_bit(sig));
-	signals_moving(-1);
-	exitsyscall();
+	end_move();
 }
 
 void signal_push_lent(struct thread *t, int sig)
 {
 	/* It blocks it since: then it looks for itself, or we see it here. */
 	if (blocks(t, sig))
-		pass_on(t, sig);
+		signals_pass_on(t, signal_bit(sig));
 	else
 		signal_push(t, sig);
 }

@@ -174,10 +174,13 @@ static void *looks_when_the_first_has_ended(void *arg)
 
 TEST(it_stays_pending_when_the_first_thread_alone_let_it_in_and_has_ended)
 {
+	/* Not on its stack: it ends. */
+	static pthread_t first;
 	pid_t pid = fork();
 
 	if (pid == 0) {
-		pthread_t first = pthread_self(), t;
+		pthread_t t;
+		first = pthread_self();
 		mask_SIGUSR1(SIG_BLOCK);
 		EXPECT_EQ(pthread_create(&t, NULL, looks_when_the_first_has_ended, &first), 0);
 		mask_SIGUSR1(SIG_UNBLOCK);

@@ -476,6 +476,32 @@ TEST(a_signal_is_taken_though_the_first_thread_blocks_it_as_it_is_sent)
 	join(&t, 1);
 }
 
+static void *kills_on(void *arg)
+{
+	for (int i = 0; i < THOUSANDS; i++)
+		EXPECT_EQ(kill(getpid(), SIGUSR1), 0);
+	stop = true;
+	return arg;
+}
+
+/* What is meant for the first, which comes to block it, goes by way of others to the sender, whom
+ * it may find at that. */
+TEST(who_sends_may_be_interrupted_by_what_it_sends)
+{
+	pthread_t t;
+
+	handle(SIGUSR1, counts);
+	first = pthread_self();
+	start(&t, 1, kills_on, NULL);
+	while (!stop) {
+		mask(SIG_BLOCK, SIGUSR1);
+		passes(100);
+		mask(SIG_UNBLOCK, SIGUSR1);
+	}
+	join(&t, 1);
+	EXPECT(by_first + by_others > 0);
+}
+
 static void keeps(int sig, siginfo_t *info, void *context)
 {
 	(void)sig;
