@@ -146,7 +146,8 @@ void core_sigmark(struct g *gp)
 
 struct g *core_sigwired(void)
 {
-	struct m *mp = ld_rlx(&getg()->m);
+	struct g *self = getg();
+	struct m *mp = self ? ld_rlx(&self->m) : NULL;
 
 	return mp ? mp->lockedg : NULL;
 }

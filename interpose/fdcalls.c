@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "fd.h"
+#include "fdowner.h"
 #include "io.h"
 #include "mode.h"
 
@@ -200,7 +201,7 @@ static int control(int fd, int cmd, long arg)
 	struct thread *t = io_self();
 	long r;
 
-	if (!served())
+	if (!served() && cmd != F_SETOWN_EX)
 		return real_table.fcntl(fd, cmd, arg);
 	switch (cmd) {
 	case F_SETLKW:
@@ -219,6 +220,20 @@ static int control(int fd, int cmd, long arg)
 			fd_renewed((int)r);
 		}
 		break;
+	case F_SETOWN_EX:
+		r = owner_set(t, fd, (const void *)arg);
+		break;
+	case F_GETOWN_EX:
+		r = owner_get(fd, (void *)arg);
+		break;
+	case F_GETOWN: {
+		/* The kernel's answer may look like an error. */
+		struct f_owner_ex owner;
+		r = owner_get(fd, &owner);
+		if (r == 0)
+			return owner.type == F_OWNER_PGRP ? -owner.pid : owner.pid;
+		break;
+	}
 	default:
 		r = arch_syscall3(SYS_fcntl, fd, cmd, arg);
 	}
@@ -233,9 +248,6 @@ EXPORT int fcntl(int fd, int cmd, ...)
 	va_start(args, cmd);
 	arg = va_arg(args, long);
 	va_end(args);
-	/* The kernel's answer to F_GETOWN needs a second look, which is glibc's. */
-	if (served() && cmd == F_GETOWN)
-		return real_table.fcntl(fd, cmd, arg);
 	return control(fd, cmd, arg);
 }
 

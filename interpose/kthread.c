@@ -136,6 +136,7 @@ void thread_unwire(struct thread *t)
 		arch_syscall3(SYS_set_robust_list, (long)&none, ROBUST_HEAD_BYTES, 0);
 	*t->harvest.tidaddr = t->tid;
 	t->owns = t->tied = false;
+	st_rlx(&t->owner, 0);
 	t->breeds = 0;
 	t->wired = UNWIRED;
 	if (t->spoilt) {

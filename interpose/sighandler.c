@@ -10,6 +10,7 @@
 
 #include "cputimer.h"
 #include "fd.h"
+#include "fdowner.h"
 #include "lookup.h"
 #include "os.h"
 #include "preempt.h"
@@ -231,7 +232,8 @@ static bool for_process(int sig, const siginfo_t *info)
 	case SI_ASYNCIO:
 		return true;
 	case SI_KERNEL:
-		return !(faults() & signal_bit(sig)) && !signal_of_clock(sig, info);
+		return !(faults() & signal_bit(sig)) && !signal_of_clock(sig, info) &&
+		       !((sig == SIGIO || sig == SIGURG) && owner_here());
 	default:
 		return signal_of_child(sig, info);
 	}

@@ -76,6 +76,7 @@ void thread_forked(void)
 	first = thread_self();
 	first->wired = false;
 	first->owns = first->ceilings = first->ownfiles = false;
+	st_rlx(&first->owner, 0);
 	first->spoilt = first->tied = first->parent = false;
 	first->breeds = 0;
 	st_rlx(&first->making, false);

@@ -116,6 +116,7 @@ struct thread {
 	uint8_t breeds; /* enum breeds: not 0: what it makes is made by its kernel thread */
 	bool tied; /* to that one and no other */
 	bool owns; /* glibc's tid for it is that one's */
+	ATOMIC(int32_t) owner; /* that one's, if it owns a descriptor */
 	bool ceilings; /* glibc was told its policy, for mutexes with a ceiling */
 	bool ownfiles; /* so are its descriptors: none of the poller's */
 	uint8_t yields;

@@ -16,7 +16,8 @@ struct thread;
 	X(LOCK, "lock") /* the kernel or another process knows an owner by its tid */              \
 	X(TRACER, "tracer") /* it traces, or may make one that is traced */                        \
 	X(RING, "ring") /* an io_uring ring is its alone */                                        \
-	X(TIMER, "timer") /* a timer's signals are for it alone */
+	X(TIMER, "timer") /* a timer's signals are for it alone */                                 \
+	X(OWNER, "owner") /* a descriptor's are */
 
 enum wirecause {
 	UNWIRED,
