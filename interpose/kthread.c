@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -188,7 +189,7 @@ static int name_process(const char *name)
 	return r < 0 ? (int)-r : 0;
 }
 
-static int process_name(char name[NAME_LEN])
+static void process_name(char name[NAME_LEN])
 {
 	char line[NAME_LEN + 1]; /* with a newline in its end's place, and an end */
 	long n;
@@ -196,25 +197,33 @@ static int process_name(char name[NAME_LEN])
 	entersyscall();
 	n = os_readfile(leader_comm, line, sizeof(line));
 	exitsyscall();
-	if (n <= 0)
-		return (int)-n;
-	line[n - 1] = 0;
-	strcpy(name, line);
-	return 0;
+	if (n > 0) {
+		line[n - 1] = 0;
+		strcpy(name, line);
+	} else {
+		/* No /proc, behind a chroot. What was not changed each kernel thread has. */
+		arch_syscall3(SYS_prctl, PR_GET_NAME, (long)name, 0);
+		if (thread_first()->name[0])
+			strcpy(name, thread_first()->name);
+	}
 }
 
 EXPORT int pthread_setname_np(pthread_t thread, const char *name)
 {
 	struct thread *t = served() ? thread_of(thread) : NULL;
+	int r = 0;
 
 	if (!t)
 		return real_table.pthread_setname_np(thread, name);
 	if (strlen(name) >= NAME_LEN)
 		return ERANGE;
 	if (t->main)
-		return name_process(name);
+		r = name_process(name);
+	/* Where there is no /proc it is known here alone. */
+	if (r != 0 && t != thread_self())
+		return r;
 	strcpy(t->name, name);
-	t->named = true;
+	t->named = !t->main || r != 0;
 	tracer_renamed(t->gp);
 	return 0;
 }
@@ -250,7 +259,6 @@ EXPORT int pthread_getname_np(pthread_t thread, char *name, size_t len)
 {
 	struct thread *t = served() ? thread_of(thread) : NULL;
 	char own[NAME_LEN];
-	int r = 0;
 
 	if (!t)
 		return real_table.pthread_getname_np(thread, name, len);
@@ -259,9 +267,9 @@ EXPORT int pthread_getname_np(pthread_t thread, char *name, size_t len)
 	strcpy(own, t->name);
 	/* As the kernel has it, a thread begins with the name of its creator. */
 	if (!t->named)
-		r = process_name(own);
+		process_name(own);
 	/* glibc reads it from a file. */
-	return r == 0 && user_store(name, own, strlen(own) + 1) != 0 ? EFAULT : r;
+	return user_store(name, own, strlen(own) + 1) != 0 ? EFAULT : 0;
 }
 
 /* glibc's own would ask the kernel about the tid. */

@@ -122,3 +122,31 @@ TEST(a_thread_is_named_by_another)
 	join(&t, 1);
 	is_called("called by it");
 }
+
+static void *calls_itself_plainly(void *arg)
+{
+	EXPECT_EQ(pthread_setname_np(pthread_self(), "a thread"), 0);
+	is_called("a thread");
+	return arg;
+}
+
+TEST(there_are_names_where_there_is_no_proc)
+{
+	char empty[] = "/tmp/emptyXXXXXX";
+
+	EXPECT(mkdtemp(empty) != NULL);
+	EXPECT_EQ(chdir(empty), 0);
+	EXPECT_EQ(rmdir(empty), 0);
+	on_thread(calls_itself_plainly, NULL);
+	EXPECT_EQ(prctl(PR_SET_NAME, "outside"), 0);
+	/* Else nobody but root can see to it. */
+	if (chroot(".") == 0) {
+		is_called("outside");
+		on_thread(is_called_as_its_creator, "outside");
+		on_thread(calls_itself_plainly, NULL);
+		EXPECT_EQ(pthread_setname_np(pthread_self(), "inside"), 0);
+		is_called("inside");
+		EXPECT_EQ(prctl(PR_SET_NAME, "in here"), 0);
+		is_called("in here");
+	}
+}
