@@ -276,23 +276,13 @@ static int wait_turn(pthread_rwlock_t *l, bool write, const struct deadline *dea
 	}
 }
 
-enum when { NOW, EVER, UNTIL };
-
-static int lock_it(pthread_rwlock_t *l, bool write, enum when when, clockid_t clock,
-		   const struct timespec *until)
+static int lock_it(pthread_rwlock_t *l, bool write, const struct deadline *d)
 {
-	struct deadline d;
-	int r;
-
 	if (write ? try_write(l, 0) : try_read(l))
 		return 0;
-	if (when == NOW)
-		return EBUSY;
 	if (ld_rlx(OWNER(l)) == id_self())
 		return EDEADLK;
-	if (when == UNTIL && (r = deadline_of(&d, clock, until)) != 0)
-		return r;
-	return spin(l, write) ? 0 : wait_turn(l, write, when == UNTIL ? &d : NULL);
+	return spin(l, write) ? 0 : wait_turn(l, write, d);
 }
 
 /* The short roads are for a private lock that nobody waits for, as those of a mutex (mutex.c). */
@@ -307,7 +297,7 @@ LAST_RESORT int rdlock_other(pthread_rwlock_t *l)
 {
 	if (!served())
 		return real_table.pthread_rwlock_rdlock(l);
-	return is_shared(l) ? rwshared_lock(l, false, 0, NULL) : lock_it(l, false, EVER, 0, NULL);
+	return is_shared(l) ? rwshared_lock(l, false, 0, NULL) : lock_it(l, false, NULL);
 }
 
 EXPORT GIVES int pthread_rwlock_rdlock(pthread_rwlock_t *l)
@@ -327,7 +317,7 @@ LAST_RESORT int wrlock_other(pthread_rwlock_t *l)
 {
 	if (!served())
 		return real_table.pthread_rwlock_wrlock(l);
-	return is_shared(l) ? rwshared_lock(l, true, 0, NULL) : lock_it(l, true, EVER, 0, NULL);
+	return is_shared(l) ? rwshared_lock(l, true, 0, NULL) : lock_it(l, true, NULL);
 }
 
 EXPORT GIVES int pthread_rwlock_wrlock(pthread_rwlock_t *l)
@@ -348,7 +338,7 @@ EXPORT GIVES int pthread_rwlock_tryrdlock(pthread_rwlock_t *l)
 {
 	if (!served() || is_shared(l))
 		return real_table.pthread_rwlock_tryrdlock(l);
-	return lock_it(l, false, NOW, 0, NULL);
+	return try_read(l) ? 0 : EBUSY;
 }
 
 EXPORT GIVES int pthread_rwlock_trywrlock(pthread_rwlock_t *l)
@@ -357,29 +347,37 @@ EXPORT GIVES int pthread_rwlock_trywrlock(pthread_rwlock_t *l)
 		return real_table.pthread_rwlock_trywrlock(l);
 	if (is_shared(l))
 		return rwshared_trywrlock(l);
-	return lock_it(l, true, NOW, 0, NULL);
+	return try_write(l, 0) ? 0 : EBUSY;
 }
 
 EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t *l, clockid_t clock,
 				      const struct timespec *until)
 {
+	struct deadline d;
+	int r;
+
 	if (!served())
 		return real_table.pthread_rwlock_clockrdlock(l, clock, until);
-	if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC)
-		return EINVAL;
-	return is_shared(l) ? rwshared_lock(l, false, clock, until)
-			    : lock_it(l, false, UNTIL, clock, until);
+	/* Before the look, as glibc has it: a time or clock that is none is an error always. */
+	r = deadline_of(&d, clock, until);
+	if (r != 0)
+		return r;
+	return is_shared(l) ? rwshared_lock(l, false, clock, until) : lock_it(l, false, &d);
 }
 
 EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t *l, clockid_t clock,
 				      const struct timespec *until)
 {
+	struct deadline d;
+	int r;
+
 	if (!served())
 		return real_table.pthread_rwlock_clockwrlock(l, clock, until);
-	if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC)
-		return EINVAL;
-	return is_shared(l) ? rwshared_lock(l, true, clock, until)
-			    : lock_it(l, true, UNTIL, clock, until);
+	/* Before the look, as glibc has it: a time or clock that is none is an error always. */
+	r = deadline_of(&d, clock, until);
+	if (r != 0)
+		return r;
+	return is_shared(l) ? rwshared_lock(l, true, clock, until) : lock_it(l, true, &d);
 }
 
 EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t *l, const struct timespec *until)

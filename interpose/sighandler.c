@@ -19,6 +19,9 @@
 #include "thread.h"
 #include "wire.h"
 
+/* Of the flags that the kernel has from glibc, which tells it who asks. */
+enum { RESTORER = 0x04000000 };
+
 typedef void plain(int);
 typedef void full(int, siginfo_t *, void *);
 
@@ -434,7 +437,7 @@ EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old
 		*old = before;
 		if (ours(&before)) {
 			old->sa_handler = handler;
-			old->sa_flags = (int)flags;
+			old->sa_flags = (int)flags | (before.sa_flags & RESTORER);
 			memcpy(&old->sa_mask, &masked, sizeof(masked));
 		}
 	}

@@ -320,7 +320,9 @@ TEST(a_deadline_that_is_none_is_an_error)
 {
 	pthread_rwlock_wrlock(&lock);
 	run(1, asks_badly, NULL);
+	asks_badly(NULL);
 	pthread_rwlock_unlock(&lock);
+	asks_badly(NULL);
 }
 
 static void *locks_twice(void *arg)

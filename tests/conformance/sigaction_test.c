@@ -55,6 +55,30 @@ TEST(a_handler_is_interrupted_by_its_own_signal_if_it_asks_for_that)
 	among_others(nests, NULL);
 }
 
+static void *finds_flags(void *expected)
+{
+	struct sigaction action, again;
+
+	act_on(SIGUSR1, raises_again, SA_NODEFER | SA_RESTART, 0);
+	EXPECT_EQ(sigaction(SIGUSR1, NULL, &action), 0);
+	EXPECT_EQ(action.sa_flags, *(int *)expected);
+	EXPECT_EQ(sigaction(SIGUSR1, &action, &again), 0);
+	EXPECT_EQ(again.sa_flags, *(int *)expected);
+	return NULL;
+}
+
+/* Among them one of glibc's own. */
+TEST(flags_are_told_as_they_were_before_there_were_threads)
+{
+	struct sigaction action;
+	int flags;
+
+	act_on(SIGUSR1, raises_again, SA_NODEFER | SA_RESTART, 0);
+	EXPECT_EQ(sigaction(SIGUSR1, NULL, &action), 0);
+	flags = action.sa_flags;
+	among_others(finds_flags, &flags);
+}
+
 static volatile bool within;
 static volatile int among, after;
 
