@@ -103,6 +103,7 @@ ROWS = [
     Row("pipes socketpair", go=True),
     Row("pipes answer", go=True),
     Row("pipes read-zero", go=True),
+    Row("pipes zero-left"),
     echo_row("echo-1000", "echo against 1000"),
     echo_row("echo-8000", "echo against 8000"),
     echo_row("echo-10000", "echo against 10000"),
