@@ -164,13 +164,16 @@ bool held_disconnected(const struct thread *t)
 
 /* ---- closing ---- */
 
+/* No handler runs meanwhile, here or in standin_put: it may close, too, or not come back. */
 static void move_users(int fd)
 {
 	/* Above what programs expect to see used. */
 	enum { HIGH = 900 };
-	long to = arch_syscall3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, HIGH);
+	long to;
 	int n, i;
 
+	ghold();
+	to = arch_syscall3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, HIGH);
 	if (to < 0)
 		to = arch_syscall3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 0);
 	guard_lock(&guard);
@@ -192,21 +195,24 @@ static void move_users(int fd)
 	guard_unlock(&guard);
 	if (to >= 0)
 		arch_syscall3(SYS_close, to, 0, 0);
+	gunhold();
 }
 
 void standin_put(int fd)
 {
 	bool last = false;
 
+	ghold();
 	guard_lock(&guard);
 	for (int i = 0; i < STANDINS; i++)
 		if (standins[i].users && standins[i].fd == fd)
 			last = --standins[i].users == 0;
 	guard_unlock(&guard);
-	if (!last)
-		return;
-	netpoll_forget(fd, -1);
-	arch_syscall3(SYS_close, fd, 0, 0);
+	if (last) {
+		netpoll_forget(fd, -1);
+		arch_syscall3(SYS_close, fd, 0, 0);
+	}
+	gunhold();
 }
 
 void fd_closing(int fd)
