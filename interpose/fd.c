@@ -91,6 +91,13 @@ uint64_t fd_timed(int fd, enum polldir dir)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_usec * 1000;
 }
 
+static bool reads_no_more(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
+
+	return arch_syscall3(SYS_poll, (long)&p, 1, 0) == 1 && (p.revents & POLLRDHUP);
+}
+
 static enum road road_of_socket(int fd, enum polldir dir)
 {
 	int type = 0, domain = 0, low = 1;
@@ -119,6 +126,9 @@ static enum road road_of_socket(int fd, enum polldir dir)
 	}
 	/* Less than that is no reason to wake up; only a blocking call knows. */
 	if (dir == POLL_READ && option(fd, SO_RCVLOWAT, &low, sizeof(low)) && low > 1)
+		return ROAD_CALL;
+	/* Shut down: nothing for who does not wait, and the end for who does. */
+	if (dir == POLL_READ && type != SOCK_STREAM && reads_no_more(fd))
 		return ROAD_CALL;
 	/* write() ends a record there, and send() does not. */
 	return type == SOCK_STREAM || type == SOCK_DGRAM ? ROAD_SOCKET : ROAD_NOWAIT;

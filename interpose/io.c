@@ -152,14 +152,19 @@ static long ask(struct io *io)
 	return 0;
 }
 
-/* A queue of errors that nobody takes (MSG_ERRQUEUE) is an event to each poll, and to the call it
- * is nothing: only the kernel can wait beside it. */
-static bool errs(const struct io *io)
+/* Who was woken, and found nothing. A queue of errors that nobody takes (MSG_ERRQUEUE) is an event
+ * to each poll, and to the call it is nothing: only the kernel can wait beside it. And a socket of
+ * datagrams that was shut down has nothing for who does not wait, and the end for who does. */
+static bool is_the_kernels(const struct io *io)
 {
 	short wanted = io->dir == POLL_READ ? POLLIN | POLLRDHUP : POLLOUT;
 	struct pollfd p = { .fd = io->fd, .events = wanted };
 
-	return arch_syscall3(SYS_poll, (long)&p, 1, 0) == 1 && p.revents == POLLERR;
+	if (arch_syscall3(SYS_poll, (long)&p, 1, 0) != 1)
+		return false;
+	if (p.revents & POLLRDHUP)
+		fd_learn(io->fd, io->dir, ROAD_CALL);
+	return p.revents == POLLERR || (p.revents & POLLRDHUP);
 }
 
 /* signal(7): with a time-out the call is never restarted. */
@@ -201,7 +206,7 @@ long io_block(struct io *io)
 		if (r != 0)
 			return r;
 	}
-	if (t->ownfiles || (io->slept && errs(io)))
+	if (t->ownfiles || (io->slept && is_the_kernels(io)))
 		return 1;
 	w.ticket[io->dir] = io->ticket;
 	/* That the other end reads no more, no poll tells. */
@@ -244,6 +249,17 @@ long io_block(struct io *io)
 		fd_learn(io->fd, io->dir, ROAD_CALL);
 		return 1;
 	}
+}
+
+long io_ended(const struct io *io)
+{
+	struct termios how;
+
+	/* So a terminal answers once it is hung up. */
+	if (io->slept && io->dir == POLL_READ &&
+	    arch_syscall3(SYS_ioctl, io->fd, TCGETS, (long)&how) == -EIO)
+		return -EIO;
+	return 0;
 }
 
 void io_end_slow(struct io *io)

@@ -116,6 +116,10 @@ static inline void io_begins(struct io *io, const struct thread *t)
 /* io_part: a part has been sent. 0: the rest may be tried; or why it is not to be. */
 long io_part(struct io *io);
 
+/* io_ended: a call that waited for its turn has found the end: 0, or what it would have been told
+ * in the kernel. */
+long io_ended(const struct io *io);
+
 /* io_end: what is to be done about an io that io_block may have slept for. */
 void io_end_slow(struct io *io);
 static inline void io_end(struct io *io)
@@ -204,8 +208,10 @@ static inline __attribute__((always_inline)) long io_do(struct io *io, attempt *
 			}
 		} else {
 			r = io_ready(io);
-			if (r > 0)
-				return io_announced(io, call);
+			if (r > 0) {
+				r = io_announced(io, call);
+				return likely(r != 0) ? r : io_ended(io);
+			}
 			if (r == 0)
 				r = -EAGAIN;
 		}

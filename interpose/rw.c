@@ -175,7 +175,9 @@ EXPORT ssize_t read(int fd, void *buf, size_t n)
 		return real_table.read(fd, buf, n);
 	cancel_look(t);
 	io_init(&io, fd, POLL_READ, buf, n, 0);
-	r = io_do(&io, read_socket, read_nowait, read_call);
+	/* To read nothing waits in the kernel, or nowhere. */
+	r = likely(n != 0) ? io_do(&io, read_socket, read_nowait, read_call)
+			   : io_announced(&io, read_call);
 	io_end(&io);
 	return io_answer(r);
 }
@@ -190,7 +192,7 @@ EXPORT ssize_t write(int fd, const void *buf, size_t n)
 	cancel_look(t);
 	io_init(&io, fd, POLL_WRITE, buf, n, 0);
 	io_begins(&io, t);
-	return io_answer(write_all(&io));
+	return io_answer(likely(n != 0) ? write_all(&io) : io_announced(&io, write_call));
 }
 
 static ssize_t read_vector(int fd, const struct iovec *v, int n, int flags)

@@ -409,19 +409,24 @@ EXPORT int sendmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags)
 
 /* ---- connections ---- */
 
-/* Not of every kind of socket epoll hears it. */
+/* Not of every kind of socket epoll hears it. One of datagrams that is not connected is an error,
+ * and reads no more all the same. */
 EXPORT int shutdown(int fd, int how)
 {
 	struct thread *t = io_self();
-	int r = real_table.shutdown(fd, how);
+	int r = real_table.shutdown(fd, how), error = errno;
 
-	if (r == 0 && t && netpoll_busy(fd)) {
+	if (!t || (r != 0 && error != ENOTCONN))
+		return r;
+	if (how != SHUT_WR)
+		fd_surprised(fd);
+	if (netpoll_busy(fd)) {
 		netpoll_poke(fd, POLL_READ);
 		netpoll_poke(fd, POLL_WRITE);
 	}
 	/* To who sends there it is the end, too. */
-	if (r == 0 && t)
-		fd_moved(fd, POLL_READ);
+	fd_moved(fd, POLL_READ);
+	errno = error;
 	return r;
 }
 
