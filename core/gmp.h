@@ -413,6 +413,7 @@ struct sched {
 	ATOMIC(uint64_t) firstmask; /* its mask */
 	ATOMIC(uint64_t) everopen; /* signals that some G lets in; or did */
 	ATOMIC(uint64_t) deepopen; /* those that sysmon lets in while it sleeps deeply */
+	ATOMIC(uint32_t) deeplooks; /* two for each look at what Gs let in; odd: it is at it */
 	uint64_t foreignmask; /* of Gs started by kernel threads that are no Ms */
 	int32_t ncpu;
 	struct stats nopstats; /* of those who hold no P */

@@ -147,6 +147,19 @@ static uint64_t opened(void)
 	return set;
 }
 
+/* Published, then looked at: who blocks one does the reverse. */
+static void look_begins(uint64_t set)
+{
+	add_sc(&sched.deeplooks, 1);
+	st_sc(&sched.deepopen, set);
+}
+
+static void look_ends(uint64_t set)
+{
+	st_sc(&sched.deepopen, set);
+	add_sc(&sched.deeplooks, 1);
+}
+
 void sigopen_look(uint64_t now)
 {
 	static uint64_t last;
@@ -160,25 +173,23 @@ void sigopen_look(uint64_t now)
 	set &= ~(mthread_handled() | UNTOLD);
 	if (likely(set == 0))
 		return;
-	/* Published, as in sigopen_deep. */
-	st_sc(&sched.deepopen, set);
+	look_begins(set);
 	set &= opened();
 	if (set != 0) {
 		mthread_letin(set);
 		mthread_letin(0);
 	}
-	st_sc(&sched.deepopen, 0);
+	look_ends(0);
 }
 
-/* Published, then looked at: who blocks one does the reverse. */
 void sigopen_deep(void)
 {
 	uint64_t set;
 
-	st_sc(&sched.deepopen, ~(uint64_t)0);
+	look_begins(~(uint64_t)0);
 	set = opened() & ~(mthread_handled() | UNTOLD);
 	mthread_letin(set);
-	st_sc(&sched.deepopen, set);
+	look_ends(set);
 }
 
 void sigopen_awake(void)
@@ -188,6 +199,22 @@ void sigopen_awake(void)
 }
 
 /* ---- Gs ---- */
+
+/* The running G and the first block these: sysmon is to know. What it lets in after a look that
+ * began since then is another's; where all Ps are idle (we may have lost ours) it goes back to
+ * sleep at once, and where it shares a cpu with us it is never found awake. */
+static void await_look(uint64_t shut)
+{
+	/* One that is at work may have begun before. */
+	uint32_t enough = (ld_sc(&sched.deeplooks) + 3) & ~(uint32_t)1;
+
+	for (int i = 0; (ld_sc(&sched.deepopen) & shut) != 0 &&
+			(int32_t)(ld_sc(&sched.deeplooks) - enough) < 0;
+	     i++) {
+		wakesysmon();
+		pause(i);
+	}
+}
 
 void gmask_set(struct g *gp, uint64_t mask)
 {
@@ -205,8 +232,6 @@ void gmask_set(struct g *gp, uint64_t mask)
 		shut_idle(shut);
 	/* What the first lets in may come. */
 	shut &= ld_sc(&sched.firstmask);
-	for (int i = 0; unlikely((ld_sc(&sched.deepopen) & shut) != 0); i++) {
-		wakesysmon();
-		pause(i);
-	}
+	if (unlikely((ld_sc(&sched.deepopen) & shut) != 0))
+		await_look(shut);
 }

@@ -2,6 +2,8 @@
  * the others do, and stays pending as long as none does. */
 #include "common.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
@@ -304,4 +306,97 @@ TEST(one_that_all_block_waits_when_its_handler_is_gone)
 			expect_it_waits_without_its_handler(sigs[i % 3]);
 		EXPECT_EQ(status_of(pid), 0);
 	}
+}
+
+/* ---- a handler that blocks all, where nobody runs ---- */
+
+enum { TIMES = 3 };
+
+static volatile sig_atomic_t taken;
+static int locked;
+static struct shared {
+	pid_t tid;
+	struct event asked;
+} * shared;
+
+static void takes(int sig)
+{
+	(void)sig;
+	taken++;
+}
+
+static void *takes_over(void *arg)
+{
+	for (int i = 1; i <= TIMES; i++)
+		await(&orders, i);
+	return arg;
+}
+
+/* The kernel's word: where threads have no kernel threads of their own, this one's of the moment.
+ */
+static pid_t kernel_tid(void)
+{
+	pid_t tid;
+
+	__asm__ volatile("syscall" : "=a"(tid) : "a"(SYS_gettid) : "rcx", "r11", "memory");
+	return tid;
+}
+
+/* Another goes on meanwhile, and sleeps. */
+static void *waits_for_a_lock(void *arg)
+{
+	for (int i = 1; i <= TIMES; i++) {
+		tick(&orders);
+		shared->tid = kernel_tid();
+		tick(&shared->asked);
+		FAILS(flock(locked, LOCK_EX), EINTR);
+		EXPECT_EQ(taken, i);
+	}
+	return arg;
+}
+
+static void interrupts(pid_t parent)
+{
+	for (int i = 1; i <= TIMES; i++) {
+		while (shared->asked.n < i)
+			usleep(1000);
+		await_sleep_of(parent, 0);
+		/* Sysmon's deep sleep cannot be seen from here. */
+		usleep(50000);
+		EXPECT_EQ(syscall(SYS_tgkill, parent, shared->tid, SIGUSR2), 0);
+	}
+	_exit(0);
+}
+
+TEST(a_handler_that_blocks_all_begins_where_nobody_runs)
+{
+	struct sigaction action = { .sa_handler = takes };
+	char path[] = "/tmp/lockXXXXXX";
+	int held = mkstemp(path);
+	pthread_t t[3];
+	cpu_set_t one;
+	pid_t child;
+
+	/* Together with whoever looks after signals. */
+	CPU_ZERO(&one);
+	CPU_SET((size_t)sched_getcpu(), &one);
+	EXPECT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
+	locked = open(path, O_RDWR);
+	EXPECT_EQ(unlink(path), 0);
+	EXPECT_EQ(flock(held, LOCK_EX), 0);
+	sigfillset(&action.sa_mask);
+	EXPECT_EQ(sigaction(SIGUSR2, &action, NULL), 0);
+	child = fork();
+	if (child == 0)
+		interrupts(getppid());
+	EXPECT_EQ(pthread_create(t, NULL, waits, NULL), 0);
+	EXPECT_EQ(pthread_create(t + 1, NULL, takes_over, NULL), 0);
+	EXPECT_EQ(pthread_create(t + 2, NULL, waits_for_a_lock, NULL), 0);
+	EXPECT_EQ(pthread_sigmask(SIG_SETMASK, &action.sa_mask, NULL), 0);
+	EXPECT_EQ(pthread_join(t[1], NULL), 0);
+	EXPECT_EQ(pthread_join(t[2], NULL), 0);
+	EXPECT_EQ(taken, TIMES);
+	EXPECT_EQ(WEXITSTATUS(status_of(child)), 0);
 }
