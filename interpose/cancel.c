@@ -122,6 +122,7 @@ static void __attribute__((noreturn)) end(struct thread *t)
 	st_rlx(&t->waitsat, 0);
 	st_rlx(&t->alert, false);
 	st_rlx(&t->masked, false);
+	st_rlx(&t->awaits_any, false);
 	st_rlx(&t->connects, false);
 	accept_leaves(t);
 	fd_letgo(t);

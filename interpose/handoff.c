@@ -205,7 +205,11 @@ EXPORT int fclose(FILE *file)
 
 EXPORT int pclose(FILE *file)
 {
-	return stream_close(file, &real_table.pclose);
+	int r = stream_close(file, &real_table.pclose);
+
+	if (io_self())
+		signals_pull();
+	return r;
 }
 
 EXPORT void syslog(int priority, const char *format, ...)

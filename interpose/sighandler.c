@@ -91,7 +91,7 @@ struct aside {
 	uint64_t awaits;
 	int32_t accepts;
 	uint64_t unmasked;
-	bool connects, alert, uncancelled, becoming;
+	bool connects, alert, uncancelled, becoming, awaits_any;
 };
 
 static void set_aside(struct thread *t, struct aside *a)
@@ -107,6 +107,7 @@ static void set_aside(struct thread *t, struct aside *a)
 	st_rlx(&t->connects, false);
 	a->alert = ld_rlx(&t->alert);
 	a->uncancelled = ld_rlx(&t->uncancelled);
+	a->awaits_any = ld_rlx(&t->awaits_any);
 	a->becoming = ld_rlx(&t->becoming);
 	if (a->becoming)
 		exec_lets_go(t);
@@ -114,6 +115,7 @@ static void set_aside(struct thread *t, struct aside *a)
 	st_rlx(&t->waitsat, 0);
 	st_rlx(&t->alert, false);
 	st_rlx(&t->uncancelled, false);
+	st_rlx(&t->awaits_any, false);
 }
 
 /* With all signals blocked until it is there again. */
@@ -126,6 +128,7 @@ static void go_on(struct thread *t, const struct aside *a)
 	st_rlx(&t->connects, a->connects);
 	st_rlx(&t->alert, a->alert);
 	st_rlx(&t->uncancelled, a->uncancelled);
+	st_rlx(&t->awaits_any, a->awaits_any);
 	if (a->becoming)
 		exec_holds(t);
 	cancel_resume(t, (enum interruptible)a->interruptible);

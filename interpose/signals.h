@@ -203,11 +203,13 @@ void handlers_forked(uint64_t set);
 
 /* signals_held: those that every thread blocked when a thread was looked for; signals_holds: the
  * same with all that came with them. signal_unhold: true for the one who takes it over.
+ * signals_unhold: t takes over all of set.
  * signals_moving: +1 and -1 about such a move, and that of one which the kernel gave to the
  * scheduler. signals_settle: those under way before have arrived. */
 uint64_t signals_held(void);
 const struct pending *signals_holds(void);
 bool signal_unhold(int sig, siginfo_t *info);
+void signals_unhold(struct thread *t, uint64_t set);
 void signals_settle(void);
 void signals_moving(int n);
 

@@ -78,10 +78,24 @@ EXPORT int kill(pid_t pid, int sig)
 {
 	siginfo_t info;
 
-	if (!served() || !thread_self() || pid <= 0 || !is_own(pid))
+	if (!served() || !thread_self() || (pid > 0 && !is_own(pid)))
 		return real_table.kill(pid, sig);
+	/* Perhaps to this process, too. */
+	if (pid <= 0) {
+		int r = real_table.kill(pid, sig);
+		signals_pull();
+		return r;
+	}
 	siginfo_make(&info, sig, SI_USER);
 	return answer(to_process(sig, &info));
+}
+
+EXPORT int killpg(pid_t group, int sig)
+{
+	if (group >= 0)
+		return kill(-group, sig);
+	errno = EINVAL;
+	return -1;
 }
 
 EXPORT int sigqueue(pid_t pid, int sig, const union sigval value)

@@ -213,15 +213,11 @@ bool signals_unblocked(void)
 	struct thread *t = thread_self();
 	/* A fence: the mask is written, then this is read; who sends does the reverse. */
 	uint64_t mine = or_sc(&t->signals.set, 0) | or_sc(&t->lent.set, 0);
-	uint64_t free = ~gmask(), held;
+	uint64_t free = ~gmask();
 
 	signals_settle();
-	held = signals_held() & free;
-	for (int sig = 1; sig < SIGNALS && held; sig++) {
-		siginfo_t info;
-		while ((held & signals_held() & signal_bit(sig)) && signal_unhold(sig, &info))
-			signal_lend(t, sig, &info);
-	}
+	if (signals_held() & free)
+		signals_unhold(t, free);
 	signals_settle();
 	return ((mine | signals_of(t)) & free) != 0;
 }

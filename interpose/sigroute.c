@@ -260,6 +260,17 @@ void signals_pass_on(struct thread *t, uint64_t set)
 	end_move();
 }
 
+void signals_unhold(struct thread *t, uint64_t set)
+{
+	siginfo_t info;
+
+	begin_move();
+	for (int sig = 1; sig < SIGNALS; sig++)
+		while ((set & signals_held() & signal_bit(sig)) && signal_unhold(sig, &info))
+			signal_lend(t, sig, &info);
+	end_move();
+}
+
 void signals_shown(uint64_t set)
 {
 	or_sc(&shown, set);

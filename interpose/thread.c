@@ -413,6 +413,7 @@ static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 	st_rlx(&t->alert, false);
 	st_rlx(&t->deaf, false);
 	st_rlx(&t->masked, false);
+	st_rlx(&t->awaits_any, false);
 	st_rlx(&t->awaits, 0);
 	st_rlx(&t->fed, 0);
 	t->ownfiles = false;

@@ -719,3 +719,81 @@ TEST(the_table_does_not_grow_because_somebody_waits)
 	EXPECT_EQ(write(ends[1], "x", 1), 1);
 	EXPECT_EQ(read_by(t), 1);
 }
+
+/* ---- closed by a handler, too ---- */
+
+enum { CLOSINGS = 300 };
+
+static pthread_t closer;
+static _Atomic int handlers_fd = -1;
+static _Atomic bool closed_all;
+
+static void closes_one(int sig)
+{
+	int kept = errno, fd = handlers_fd;
+
+	(void)sig;
+	handlers_fd = -1;
+	if (fd >= 0)
+		close(fd);
+	errno = kept;
+}
+
+static void *sleeps_on(void *fd)
+{
+	char c;
+
+	tick(&entered);
+	/* It may be closed before. */
+	(void)!read(*(int *)fd, &c, 1);
+	return NULL;
+}
+
+static void *signals_on(void *arg)
+{
+	while (!closed_all) {
+		pthread_kill(closer, SIGUSR1);
+		sched_yield();
+	}
+	return arg;
+}
+
+/* Others sleep on both. */
+static void *closes_amid_signals(void *arg)
+{
+	struct sigaction act = { .sa_handler = closes_one, .sa_flags = SA_RESTART };
+	pthread_t storm;
+
+	closer = pthread_self();
+	EXPECT_EQ(sigaction(SIGUSR1, &act, NULL), 0);
+	signal(SIGPIPE, SIG_IGN);
+	start(&storm, 1, signals_on, NULL);
+	for (int i = 0; i < CLOSINGS; i++) {
+		int p[2][2];
+		pthread_t t[2];
+		for (int k = 0; k < 2; k++) {
+			EXPECT_EQ(pipe(p[k]), 0);
+			start(t + k, 1, sleeps_on, &p[k][0]);
+		}
+		await(&entered, 2 * i + 2);
+		for (int k = 0; k < 20; k++)
+			sched_yield();
+		handlers_fd = p[1][0];
+		EXPECT_EQ(close(p[0][0]), 0);
+		while (handlers_fd >= 0)
+			sched_yield();
+		for (int k = 0; k < 2; k++)
+			(void)!write(p[k][1], "x", 1);
+		join(t, 2);
+		for (int k = 0; k < 2; k++)
+			EXPECT_EQ(close(p[k][1]), 0);
+	}
+	closed_all = true;
+	join(&storm, 1);
+	return arg;
+}
+
+TEST(a_handler_closes_what_others_sleep_on_as_it_interrupts_one_that_does)
+{
+	on_thread(closes_amid_signals, NULL);
+}

@@ -3,6 +3,8 @@
  * calls. */
 #include "cputimer.h"
 
+#include <setjmp.h>
+
 #include <sys/wait.h>
 
 /* ---- when, and for whom ---- */
@@ -434,4 +436,43 @@ TEST(one_sleeps_until_another_has_used_so_much)
 	EXPECT_EQ(clock_nanosleep(its, 0, &ms, NULL), EINVAL);
 	tick(&over);
 	join(&t, 1);
+}
+
+static sigjmp_buf back;
+
+static void jumps_back(int sig)
+{
+	(void)sig;
+	siglongjmp(back, 1);
+}
+
+/* A thread's timer rings for what it has used before it sleeps. */
+static void *sleeps_through(void *arg)
+{
+	struct sigaction act = { .sa_handler = jumps_back };
+	sigset_t usr2;
+	struct timespec nap = { .tv_nsec = 3 * MS_NS };
+
+	sigemptyset(&usr2);
+	sigaddset(&usr2, SIGUSR2);
+	EXPECT_EQ(sigaction(SIGUSR2, &act, NULL), 0);
+	EXPECT_EQ(pthread_sigmask(SIG_BLOCK, &usr2, NULL), 0);
+	EXPECT_EQ(raise(SIGUSR2), 0);
+	if (sigsetjmp(back, 1) == 0) {
+		sigset_t none;
+		sigemptyset(&none);
+		sigsuspend(&none);
+	}
+	makes(CLOCK_THREAD_CPUTIME_ID, SIGEV_THREAD_ID, gettid());
+	set(heard.timer, 3, 3);
+	for (int i = 0; i < 30; i++) {
+		computes(3 * MS_NS);
+		EXPECT_EQ(nanosleep(&nap, NULL), 0);
+	}
+	return arg;
+}
+
+TEST(who_jumped_out_of_a_wait_for_any_signal_sleeps_as_before)
+{
+	on_thread(sleeps_through, NULL);
 }
