@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "cputimer.h"
+#include "os.h"
 #include "preempt.h"
 #include "signals.h"
 #include "thread.h"
@@ -25,20 +26,27 @@ struct thread *exec_begins(void)
 	return t;
 }
 
+/* No handler runs here, nor in exec_lets_go: it would find the half of it. */
 void exec_holds(struct thread *t)
 {
+	uint64_t mask = os_sigmask(~signal_bit(SIG_PREEMPT));
+
 	cputimers_stop();
 	preempt_hold();
 	signals_feed(t);
 	st_rlx(&t->becoming, true);
+	os_sigmask(mask);
 }
 
 void exec_lets_go(struct thread *t)
 {
+	uint64_t mask = os_sigmask(~signal_bit(SIG_PREEMPT));
+
 	st_rlx(&t->becoming, false);
 	signals_unfeed(t);
 	preempt_release();
 	cputimers_go();
+	os_sigmask(mask);
 }
 
 void exec_failed(struct thread *t)

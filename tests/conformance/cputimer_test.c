@@ -476,3 +476,48 @@ TEST(who_jumped_out_of_a_wait_for_any_signal_sleeps_as_before)
 {
 	on_thread(sleeps_through, NULL);
 }
+
+enum { JUMPS = 40 };
+
+static pthread_t becomes;
+static _Atomic bool jumped_all;
+
+static void *signals_on(void *arg)
+{
+	while (!jumped_all) {
+		pthread_kill(becomes, SIGUSR2);
+		sched_yield();
+	}
+	return arg;
+}
+
+static void *jumps_out_of_exec(void *arg)
+{
+	struct sigaction act = { .sa_handler = jumps_back };
+	char *none[] = { NULL };
+	pthread_t storm;
+
+	becomes = pthread_self();
+	for (volatile int i = 0; i < JUMPS; i++) {
+		if (sigsetjmp(back, 1) != 0)
+			continue;
+		if (i == 0) {
+			EXPECT_EQ(sigaction(SIGUSR2, &act, NULL), 0);
+			start(&storm, 1, signals_on, NULL);
+		}
+		for (;;)
+			FAILS(execve("/none", none, none), ENOENT);
+	}
+	EXPECT(signal(SIGUSR2, SIG_IGN) != SIG_ERR);
+	jumped_all = true;
+	join(&storm, 1);
+	makes(CLOCK_THREAD_CPUTIME_ID, SIGEV_THREAD_ID, gettid());
+	set(heard.timer, 3, 0);
+	computes_until(&heard.came, 1);
+	return arg;
+}
+
+TEST(one_rings_whoever_jumped_out_of_becoming_another_program)
+{
+	on_thread(jumps_out_of_exec, NULL);
+}
