@@ -288,10 +288,12 @@ bool exitsyscall(void);
 bool core_lend(void);
 
 /* core_vforking, core_vforked: about a vfork, whose child runs on the caller's stack and
- * memory: it is to find that it is no G. The first returns what the second wants.
+ * memory: it is to find that it is no G. The first returns what the second wants. All signals are
+ * blocked in between; core_vforkchild: in the child, as they were.
  * Context  a G. Blocks: core_vforked as exitsyscall. */
 struct g *core_vforking(void);
 void core_vforked(struct g *gp);
+void core_vforkchild(const struct g *gp);
 
 /* lockosthread: wires the running G to its M, until as many calls of unlockosthread. */
 void lockosthread(void);

@@ -85,6 +85,7 @@ struct g {
 	/* Touched at every switch. */
 	struct gobuf sched; /* the saved context; written by arch_switch */
 	uintptr_t fsbase; /* 0: runs on its M's own; fixed before the first run */
+	uint64_t vforkmask; /* its kernel thread's before core_vforking */
 	uintptr_t gsbase; /* while it does not run; written by the M that it ran on, or its maker */
 	ATOMIC(uint32_t) status; /* enum gstatus */
 	ATOMIC(struct m *) m; /* the M it runs on; written by that M */

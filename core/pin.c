@@ -308,6 +308,8 @@ struct g *core_vforking(void)
 	struct g *gp = getg();
 
 	entersyscall();
+	/* A handler would find no G; what comes meanwhile is delivered as the call is over. */
+	gp->vforkmask = os_sigmask(~(uint64_t)0);
 	setg(NULL);
 	return gp;
 }
@@ -315,5 +317,11 @@ struct g *core_vforking(void)
 void core_vforked(struct g *gp)
 {
 	setg(gp);
+	os_sigmask(gp->vforkmask);
 	exitsyscall();
+}
+
+void core_vforkchild(const struct g *gp)
+{
+	os_sigmask(gp->vforkmask);
 }

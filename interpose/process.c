@@ -14,6 +14,7 @@ enum { MADE = 256 };
 static ATOMIC(uint64_t) made[MADE];
 
 struct g *vfork_before(void);
+void vfork_child(const struct g *gp);
 pid_t vfork_after(struct g *gp, long r);
 
 EXPORT pid_t _Fork(void)
@@ -71,6 +72,7 @@ EXPORT void _Exit(int status)
 struct start {
 	int (*fn)(void *);
 	void *arg;
+	struct g *gp; /* who waits for a child in its memory */
 };
 
 /* In the child, in a copy of the memory. */
@@ -82,11 +84,18 @@ static int start_forked(void *arg)
 	return start.fn(start.arg);
 }
 
+static int start_vforked(void *arg)
+{
+	struct start *start = arg;
+
+	core_vforkchild(start->gp);
+	return start->fn(start->arg);
+}
+
 EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
 {
-	struct start start = { fn, arg };
+	struct start start = { fn, arg, NULL };
 	struct thread *t;
-	struct g *gp = NULL;
 	pid_t *parent, *child;
 	va_list args;
 	void *tls;
@@ -112,11 +121,15 @@ EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
 		process_forking();
 		/* It has this thread's memory, and while the thread waits for it, its place. */
 		if ((flags & CLONE_VFORK) && !(flags & CLONE_SETTLS) && thread_self())
-			gp = core_vforking();
-		r = real_table.clone(fn, stack, flags, arg, parent, tls, child);
+			start.gp = core_vforking();
+		if (start.gp)
+			r = real_table.clone(start_vforked, stack, flags, &start, parent, tls,
+					     child);
+		else
+			r = real_table.clone(fn, stack, flags, arg, parent, tls, child);
 		process_made(t, r);
-		if (gp)
-			core_vforked(gp);
+		if (start.gp)
+			core_vforked(start.gp);
 	}
 	process_forked();
 	return r;
@@ -245,6 +258,12 @@ struct g *vfork_before(void)
 	t->parent = true;
 	process_forking();
 	return core_vforking();
+}
+
+void vfork_child(const struct g *gp)
+{
+	if (gp)
+		core_vforkchild(gp);
 }
 
 pid_t vfork_after(struct g *gp, long r)

@@ -20,16 +20,19 @@ vfork:
 	pushq %rdi
 	.cfi_adjust_cfa_offset 8
 	.cfi_offset %rip, -8
-	testq %rax, %rax
-	jz 1f
 	movq %rsi, %rdi
 	movq %rax, %rsi
 	subq $8, %rsp
 	.cfi_adjust_cfa_offset 8
+	testq %rax, %rax
+	jz 1f
 	call vfork_after
-	addq $8, %rsp
+	jmp 2f
+1:	call vfork_child
+	xorl %eax, %eax
+2:	addq $8, %rsp
 	.cfi_adjust_cfa_offset -8
-1:	ret
+	ret
 	.cfi_endproc
 	.size vfork, . - vfork
 	.section .note.GNU-stack, "", @progbits

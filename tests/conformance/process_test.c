@@ -363,3 +363,46 @@ TEST(credentials_are_those_of_every_kernel_thread)
 	}
 	EXPECT_EQ(in_process(changes_credentials, NULL), 0);
 }
+
+/* ---- a handler as a vfork returns ---- */
+
+static struct event came;
+static pid_t whose;
+static _Atomic int wrong;
+
+static void finds_itself(int sig)
+{
+	sigset_t mask;
+
+	EXPECT_EQ(pthread_sigmask(SIG_SETMASK, NULL, &mask), 0);
+	wrong += gettid() != whose || !sigismember(&mask, sig) || sigismember(&mask, SIGUSR2);
+	tick(&came);
+}
+
+/* Its child, in its memory, sends it to the kernel thread that is to have it, and has no more
+ * blocked than it has itself. */
+static void *vforks(void *arg)
+{
+	struct sigaction act = { .sa_handler = finds_itself };
+	sigset_t mask;
+
+	whose = gettid();
+	EXPECT_EQ(sigaction(SIGUSR1, &act, NULL), 0);
+	for (int i = 1; i <= 50; i++) {
+		pid_t parent = getpid(), tid = kernel_tid(), pid = vfork();
+		if (pid == 0) {
+			sigprocmask(SIG_SETMASK, NULL, &mask);
+			syscall(SYS_tgkill, parent, tid, SIGUSR1);
+			_exit(sigismember(&mask, SIGUSR1) || sigismember(&mask, SIGTERM));
+		}
+		EXPECT_EQ(status_of(pid), 0);
+		await(&came, i);
+	}
+	EXPECT_EQ(wrong, 0);
+	return arg;
+}
+
+TEST(a_handler_that_runs_as_a_vfork_returns_is_the_thread_s)
+{
+	on_thread(vforks, NULL);
+}

@@ -332,16 +332,6 @@ static void *takes_over(void *arg)
 	return arg;
 }
 
-/* The kernel's word: where threads have no kernel threads of their own, this one's of the moment.
- */
-static pid_t kernel_tid(void)
-{
-	pid_t tid;
-
-	__asm__ volatile("syscall" : "=a"(tid) : "a"(SYS_gettid) : "rcx", "r11", "memory");
-	return tid;
-}
-
 /* Another goes on meanwhile, and sleeps. */
 static void *waits_for_a_lock(void *arg)
 {
