@@ -183,7 +183,7 @@ static void handle(int sig, siginfo_t *info, ucontext_t *uc, bool call)
 		aside.unmasked = after;
 	core_sigend(uc, after, call);
 	go_on(t, &aside);
-	if (signals_unblocked())
+	if (signals_unblocked_here())
 		signals_here();
 	if (aside.alert)
 		gnotify_self();

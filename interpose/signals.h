@@ -105,8 +105,10 @@ void signals_run(void);
 void signals_here(void);
 
 /* signals_unblocked: the mask has changed: also what was held back for the process becomes
- * pending for the running thread. True: signals_run is due. */
+ * pending for the running thread. True: signals_run is due. signals_unblocked_here: where all
+ * signals are blocked; signals_here is due. */
 bool signals_unblocked(void);
+bool signals_unblocked_here(void);
 
 /* signals_pull: what was sent to the process before, and the kernel would have given to the running
  * thread, natively, has been handled when it returns. For where the sender may be heard of by
@@ -203,13 +205,14 @@ void handlers_forked(uint64_t set);
 
 /* signals_held: those that every thread blocked when a thread was looked for; signals_holds: the
  * same with all that came with them. signal_unhold: true for the one who takes it over.
- * signals_unhold: t takes over all of set.
+ * signals_unhold: t takes over all of set; signals_unhold_here: where nothing can stop the caller.
  * signals_moving: +1 and -1 about such a move, and that of one which the kernel gave to the
  * scheduler. signals_settle: those under way before have arrived. */
 uint64_t signals_held(void);
 const struct pending *signals_holds(void);
 bool signal_unhold(int sig, siginfo_t *info);
 void signals_unhold(struct thread *t, uint64_t set);
+void signals_unhold_here(struct thread *t, uint64_t set);
 void signals_settle(void);
 void signals_moving(int n);
 

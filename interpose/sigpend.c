@@ -208,7 +208,7 @@ void signals_run(void)
 	exitsyscall();
 }
 
-bool signals_unblocked(void)
+static bool unblocked(void (*unhold)(struct thread *t, uint64_t set))
 {
 	struct thread *t = thread_self();
 	/* A fence: the mask is written, then this is read; who sends does the reverse. */
@@ -217,9 +217,19 @@ bool signals_unblocked(void)
 
 	signals_settle();
 	if (signals_held() & free)
-		signals_unhold(t, free);
+		unhold(t, free);
 	signals_settle();
 	return ((mine | signals_of(t)) & free) != 0;
+}
+
+bool signals_unblocked(void)
+{
+	return unblocked(signals_unhold);
+}
+
+bool signals_unblocked_here(void)
+{
+	return unblocked(signals_unhold_here);
 }
 
 /* The kernel's word is in the order of its calls: it looks again at what it may deliver here when

@@ -260,15 +260,22 @@ void signals_pass_on(struct thread *t, uint64_t set)
 	end_move();
 }
 
-void signals_unhold(struct thread *t, uint64_t set)
+void signals_unhold_here(struct thread *t, uint64_t set)
 {
 	siginfo_t info;
 
-	begin_move();
+	signals_moving(1);
 	for (int sig = 1; sig < SIGNALS; sig++)
 		while ((set & signals_held() & signal_bit(sig)) && signal_unhold(sig, &info))
 			signal_lend(t, sig, &info);
-	end_move();
+	signals_moving(-1);
+}
+
+void signals_unhold(struct thread *t, uint64_t set)
+{
+	gpin();
+	signals_unhold_here(t, set);
+	gunpin();
 }
 
 void signals_shown(uint64_t set)
