@@ -165,6 +165,16 @@ static long writev_all(struct io *io)
 
 /* ---- the calls ---- */
 
+/* To read or write nothing waits in the kernel, or nowhere. */
+static __attribute__((noinline)) ssize_t nothing(int fd, enum polldir dir, const void *buf,
+						 attempt *call)
+{
+	struct io io;
+
+	io_init(&io, fd, dir, buf, 0, 0);
+	return io_answer(io_announced(&io, call));
+}
+
 EXPORT ssize_t read(int fd, void *buf, size_t n)
 {
 	struct thread *t = io_self();
@@ -174,10 +184,10 @@ EXPORT ssize_t read(int fd, void *buf, size_t n)
 	if (!t)
 		return real_table.read(fd, buf, n);
 	cancel_look(t);
+	if (unlikely(n == 0))
+		return nothing(fd, POLL_READ, buf, read_call);
 	io_init(&io, fd, POLL_READ, buf, n, 0);
-	/* To read nothing waits in the kernel, or nowhere. */
-	r = likely(n != 0) ? io_do(&io, read_socket, read_nowait, read_call)
-			   : io_announced(&io, read_call);
+	r = io_do(&io, read_socket, read_nowait, read_call);
 	io_end(&io);
 	return io_answer(r);
 }
@@ -190,9 +200,11 @@ EXPORT ssize_t write(int fd, const void *buf, size_t n)
 	if (!t)
 		return real_table.write(fd, buf, n);
 	cancel_look(t);
+	if (unlikely(n == 0))
+		return nothing(fd, POLL_WRITE, buf, write_call);
 	io_init(&io, fd, POLL_WRITE, buf, n, 0);
 	io_begins(&io, t);
-	return io_answer(likely(n != 0) ? write_all(&io) : io_announced(&io, write_call));
+	return io_answer(write_all(&io));
 }
 
 static ssize_t read_vector(int fd, const struct iovec *v, int n, int flags)

@@ -235,16 +235,15 @@ static void *steal_until_kept(void *arg)
 	return arg;
 }
 
-/* Did the search for a G of p0's sleep? It does so once at most. */
-static bool theft_slept(struct g **got)
+/* How often did the search for a G of p0's sleep? A sanitizer may have put it to sleep, too. */
+static long theft_sleeps(struct g **got)
 {
 	struct rusage before, after;
 
 	EXPECT_EQ(getrusage(RUSAGE_THREAD, &before), 0);
 	*got = runqsteal(p1, p0, true);
 	EXPECT_EQ(getrusage(RUSAGE_THREAD, &after), 0);
-	EXPECT(after.ru_nvcsw - before.ru_nvcsw <= 1);
-	return after.ru_nvcsw != before.ru_nvcsw;
+	return after.ru_nvcsw - before.ru_nvcsw;
 }
 
 TEST(a_thief_sleeps_for_the_runnext_of_an_owner_that_took_the_last)
@@ -263,10 +262,10 @@ TEST(a_thief_sleeps_for_the_runnext_of_an_owner_that_took_the_last)
 	}
 	EXPECT_EQ(pthread_join(thief, NULL), 0);
 	next_beside(GRUNNING);
-	EXPECT(theft_slept(&got) && got == &gs[0]);
+	EXPECT(theft_sleeps(&got) > 0 && got == &gs[0]);
 	/* It got it this time. */
 	next_beside(GRUNNING);
-	EXPECT(!theft_slept(&got) && got == &gs[0]);
+	EXPECT(theft_sleeps(&got) == 0 && got == &gs[0]);
 }
 
 static ATOMIC(bool) stolen_from;
@@ -275,9 +274,12 @@ static void *takes_its_next_on_and_on(void *arg)
 {
 	bool inherit;
 
-	while (!ld_rlx(&stolen_from)) {
-		runqput(p0, &gs[0], true);
+	/* Another each time, and one is nearly always there. */
+	for (int k = 0; !ld_rlx(&stolen_from); k = (k + 1) % 7) {
 		runqget(p0, &inherit);
+		runqput(p0, &gs[k], true);
+		for (int i = 0; i < 100; i++)
+			arch_relax();
 	}
 	return arg;
 }
@@ -287,15 +289,19 @@ TEST(a_thief_waits_for_one_runnext_of_an_owner_and_no_more)
 {
 	pthread_t owner;
 	struct g *got;
-	int waits = 0;
+	long waits = 0, sleeps = 0;
 
 	fresh(0);
 	next_beside(GRUNNING);
 	EXPECT_EQ(pthread_create(&owner, NULL, takes_its_next_on_and_on, NULL), 0);
 	while (waits < 100) {
+		long n;
 		st_rlx(&p0->kept, true);
-		waits += theft_slept(&got);
+		n = theft_sleeps(&got);
+		waits += n > 0;
+		sleeps += n;
 	}
+	EXPECT(sleeps < waits + waits / 4);
 	st_rlx(&stolen_from, true);
 	EXPECT_EQ(pthread_join(owner, NULL), 0);
 }
