@@ -101,22 +101,24 @@ static void *is_hung_up(void *arg)
 
 	tick(&about);
 	FAILS(read(source, &c, 1), EIO);
-	/* And from then on it is the end. */
+	/* And when it is over it is the end. */
+	await(&ended, *(int *)arg);
 	EXPECT_EQ(read(source, &c, 1), 0);
 	return arg;
 }
 
 static void *hangs_up(void *arg)
 {
-	for (int i = 0; i < 5; i++) {
+	for (int i = 1; i <= 5; i++) {
 		int master;
 		pthread_t t;
 
 		EXPECT_EQ(openpty(&master, &source, NULL, NULL, NULL), 0);
-		start(&t, 1, is_hung_up, NULL);
-		await(&about, i + 1);
+		start(&t, 1, is_hung_up, &i);
+		await(&about, i);
 		settle();
 		EXPECT_EQ(close(master), 0);
+		tick(&ended);
 		join(&t, 1);
 		EXPECT_EQ(close(source), 0);
 	}
