@@ -314,10 +314,7 @@ enum { TIMES = 3 };
 
 static volatile sig_atomic_t taken;
 static int locked;
-static struct shared {
-	pid_t tid;
-	struct event asked;
-} * shared;
+static int asks[2]; /* kernel threads that are to be interrupted */
 
 static void takes(int sig)
 {
@@ -336,9 +333,10 @@ static void *takes_over(void *arg)
 static void *waits_for_a_lock(void *arg)
 {
 	for (int i = 1; i <= TIMES; i++) {
+		pid_t tid;
 		tick(&orders);
-		shared->tid = kernel_tid();
-		tick(&shared->asked);
+		tid = kernel_tid();
+		EXPECT_EQ(write(asks[1], &tid, sizeof(tid)), sizeof(tid));
 		FAILS(flock(locked, LOCK_EX), EINTR);
 		EXPECT_EQ(taken, i);
 	}
@@ -348,12 +346,12 @@ static void *waits_for_a_lock(void *arg)
 static void interrupts(pid_t parent)
 {
 	for (int i = 1; i <= TIMES; i++) {
-		while (shared->asked.n < i)
-			usleep(1000);
+		pid_t tid;
+		EXPECT_EQ(read(asks[0], &tid, sizeof(tid)), sizeof(tid));
 		await_sleep_of(parent, 0);
 		/* Sysmon's deep sleep cannot be seen from here. */
 		usleep(50000);
-		EXPECT_EQ(syscall(SYS_tgkill, parent, shared->tid, SIGUSR2), 0);
+		EXPECT_EQ(syscall(SYS_tgkill, parent, tid, SIGUSR2), 0);
 	}
 	_exit(0);
 }
@@ -371,8 +369,7 @@ TEST(a_handler_that_blocks_all_begins_where_nobody_runs)
 	CPU_ZERO(&one);
 	CPU_SET((size_t)sched_getcpu(), &one);
 	EXPECT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-		      0);
+	EXPECT_EQ(pipe(asks), 0);
 	locked = open(path, O_RDWR);
 	EXPECT_EQ(unlink(path), 0);
 	EXPECT_EQ(flock(held, LOCK_EX), 0);
