@@ -306,3 +306,37 @@ C
 		[ "$status" -eq 0 ]
 	done
 }
+
+# Long names are what takes the loader so long: 0.2 s natively.
+@test "whoever loads a large library gives way while the loader is at it" {
+	name=$(printf 'n%.0s' {1..2000})
+	echo "int ${name}a, ${name}b; struct { void *a, *b; } all[100000] = { [0 ... 99999] = { &${name}a, &${name}b } };" |
+		gcc -shared -fPIC -Wl,-z,nocombreloc -x c - -o "$work/large.so"
+	cat >"$work/yields.c" <<'C'
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
+static _Atomic int loaded;
+static void *loads(void *arg)
+{
+	void *library = dlopen(arg, RTLD_NOW);
+	loaded = 1;
+	return library;
+}
+int main(int argc, char **argv)
+{
+	pthread_t t;
+	void *library;
+	int yields = 0;
+	pthread_create(&t, NULL, loads, argv[argc - 1]);
+	for (; !loaded; yields++)
+		sched_yield();
+	pthread_join(t, &library);
+	return !library || yields < 4;
+}
+C
+	gcc -pthread "$work/yields.c" -o "$work/yields"
+	"$work/yields" "$work/large.so"
+	run preloaded 1 timeout 20 "$work/yields" "$work/large.so"
+	[ "$status" -eq 0 ]
+}

@@ -194,7 +194,8 @@ static struct {
 extern const char __start_gives[] __attribute__((visibility("hidden")));
 extern const char __stop_gives[] __attribute__((visibility("hidden")));
 
-/* libc's and the loader's text may be under a lock of theirs; ours never gives way. */
+/* libc's and the loader's text may be under a lock of theirs, whose other takers sysmon finds
+ * asleep; ours never gives way. */
 static int deny_text(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	const char *name = info->dlpi_name;
@@ -212,9 +213,7 @@ static int deny_text(struct dl_phdr_info *info, size_t size, void *arg)
 			continue;
 		objects.denied[objects.ndenied].lo = lo;
 		objects.denied[objects.ndenied].hi = hi;
-		objects.denied[objects.ndenied++].how = loader ? DENY_ALWAYS
-							: ours ? DENY_BUT_CALLS
-							       : DENY_AWHILE;
+		objects.denied[objects.ndenied++].how = ours ? DENY_BUT_CALLS : DENY_AWHILE;
 	}
 	return 0;
 }
