@@ -125,7 +125,7 @@ static void __attribute__((noreturn)) end(struct thread *t)
 	st_rlx(&t->awaits_any, false);
 	st_rlx(&t->connects, false);
 	accept_leaves(t);
-	fd_letgo(t);
+	fd_leaves(t);
 	pthread_exit(PTHREAD_CANCELED);
 }
 

@@ -238,11 +238,12 @@ long io_block(struct io *io)
 		return 0;
 	case -ESTALE:
 		if (io->standin)
-			standin_put(io->fd);
+			standin_done(&io->fd);
 		io->standin = w.moved >= 0;
 		if (!io->standin)
 			return -EBADF;
 		io->fd = w.moved;
+		standin_use(&io->fd);
 		return 0;
 	default:
 		/* The poller cannot watch it, or has no room. */
@@ -264,6 +265,6 @@ long io_ended(const struct io *io)
 
 void io_end_slow(struct io *io)
 {
-	standin_put(io->fd);
+	standin_done(&io->fd);
 	io->standin = false;
 }

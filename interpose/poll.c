@@ -108,9 +108,10 @@ long unmasked(const struct patience *p, long r)
 static void takes_standin(struct pollwait *w)
 {
 	if (w->standin)
-		standin_put(w->fd);
+		standin_done(&w->fd);
 	w->fd = w->moved;
 	w->standin = true;
+	standin_use(&w->fd);
 }
 
 long doze(struct pollwait *w, int n, const struct patience *p)
@@ -179,7 +180,7 @@ void waits_done(struct waits *s)
 {
 	for (int i = 0; i < s->n; i++)
 		if (unlikely(s->w[i].standin))
-			standin_put(s->w[i].fd);
+			standin_done(&s->w[i].fd);
 	if (s->n > FEW)
 		os_release(s->w, (size_t)s->n * sizeof(*s->w));
 }

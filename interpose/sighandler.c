@@ -1,8 +1,7 @@
 /* Where the program's handlers run. Ours stands before each: if the signal finds a G in the
  * program's code its handler runs there and then. If it finds the scheduler, on a stack and
  * a thread block that are none of the program's, a G that is on its way into or out of the
- * core takes it when it has left it; else sigroute.c finds another thread.
- * Owns the table of handlers. Refuses SIG_DFL and SIG_IGN, which are the kernel's. */
+ * core takes it when it has left it; else sigroute.c finds another thread. */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -19,39 +18,13 @@
 #include "thread.h"
 #include "wire.h"
 
-/* Of the flags that the kernel has from glibc, which tells it who asks. */
-enum { RESTORER = 0x04000000 };
-
-typedef void plain(int);
 typedef void full(int, siginfo_t *, void *);
 
-/* Whose handlers they are: a child of vfork sets its own, and has this memory. */
-static pid_t home;
-
-/* Of each signal what the program set; read in handlers. */
-static struct action {
-	ATOMIC(plain *) handler;
-	ATOMIC(uint32_t) flags;
-	ATOMIC(uint64_t) mask;
-} actions[SIGNALS];
-
-/* The handler of sig; one that was to run but once goes to one who asks. The kernel does not hear
- * of that before the next signal comes: a late nudge would be one to it. */
-static plain *take_handler(int sig)
+static void run_handler(const struct action *action, int sig, siginfo_t *info, void *uc)
 {
-	plain *handler = ld_acq(&actions[sig].handler);
-
-	if (!(ld_rlx(&actions[sig].flags) & (uint32_t)SA_RESETHAND) || !handler)
-		return handler;
-	return cas_acq(&actions[sig].handler, handler, SIG_DFL) ? handler : SIG_DFL;
-}
-
-static void run_handler(int sig, siginfo_t *info, void *uc)
-{
-	plain *handler = take_handler(sig);
 	full *fn;
 
-	if (!handler) {
+	if (!action->handler) {
 		signal_handled(sig, false);
 		real_table.signal(sig, SIG_DFL);
 		/* Not to this kernel thread, which the G may leave before it lets it in again. */
@@ -59,11 +32,11 @@ static void run_handler(int sig, siginfo_t *info, void *uc)
 		return;
 	}
 	timer_taken(info);
-	if (ld_rlx(&actions[sig].flags) & SA_SIGINFO) {
-		memcpy(&fn, &handler, sizeof(fn));
+	if (action->flags & SA_SIGINFO) {
+		memcpy(&fn, &action->handler, sizeof(fn));
 		fn(sig, info, uc);
 	} else {
-		handler(sig);
+		action->handler(sig);
 	}
 }
 
@@ -75,12 +48,23 @@ static uint64_t mask_in(const ucontext_t *uc)
 	return mask;
 }
 
-/* The mask while the handler of sig runs that interrupted *uc. */
-static uint64_t handler_mask(int sig, const ucontext_t *uc)
+/* The mask while the handler of sig runs that interrupted one with that mask. */
+static uint64_t handler_mask(const struct action *action, int sig, uint64_t mask)
 {
-	uint64_t mask = mask_in(uc) | (ld_rlx(&actions[sig].mask) & ~UNBLOCKABLE);
+	mask |= action->mask & ~UNBLOCKABLE;
+	return action->flags & SA_NODEFER ? mask : mask | signal_bit(sig);
+}
 
-	return ld_rlx(&actions[sig].flags) & SA_NODEFER ? mask : mask | signal_bit(sig);
+/* The G may have waited for a P, and another handler been set, for the first may be no more. */
+static const struct action *take(const struct action *seen, int sig, uint64_t mask)
+{
+	const struct action *action = action_take(sig);
+
+	if (action != seen) {
+		mask = handler_mask(action, sig, mask);
+		gsigprocmask(SIG_SETMASK, &mask, NULL);
+	}
+	return action;
 }
 
 /* What the thread is in the midst of. The handler is in the midst of nothing, and may not return.
@@ -144,9 +128,9 @@ static void return_to(uint64_t mask, ucontext_t *uc)
 /* On a G, in the program's code or in an announced call. */
 static void handle(int sig, siginfo_t *info, ucontext_t *uc, bool call)
 {
+	const struct action *action = action_look(sig);
 	struct thread *t = thread_self();
-	uint32_t flags = ld_rlx(&actions[sig].flags);
-	uint64_t before, interrupted, after, during = handler_mask(sig, uc);
+	uint64_t before, interrupted, after, found = mask_in(uc);
 	bool late = cputimer_own(t, info) && !ld_rlx(&t->awaits_any);
 	bool first = ld_rlx(&t->masked);
 	struct aside aside;
@@ -156,13 +140,14 @@ static void handle(int sig, siginfo_t *info, ucontext_t *uc, bool call)
 		return_to(aside.unmasked, uc);
 	st_rlx(&t->masked, false);
 	interrupted = mask_in(uc);
-	before = core_sigbegin(during);
+	before = core_sigbegin(handler_mask(action, sig, found));
+	action = take(action, sig, found);
 	if (first)
 		before = aside.unmasked;
 	accept_leaves(t);
-	fd_letgo(t);
+	fd_leaves(t);
 	uc->uc_stack = altstack_begin(t);
-	run_handler(sig, info, uc);
+	run_handler(action, sig, info, uc);
 	/* The child of a fork that it made goes on where the thread was, in a call of ours perhaps.
 	 */
 	if (unlikely(!thread_self()) && !heddle_start()) {
@@ -172,7 +157,7 @@ static void handle(int sig, siginfo_t *info, ucontext_t *uc, bool call)
 	/* As if it had come before the call. */
 	if (!late)
 		st_rlx(&t->handled, ld_rlx(&t->handled) + 1);
-	if (!late && !(flags & SA_RESTART))
+	if (!late && !(action->flags & SA_RESTART))
 		st_rlx(&t->stopped, ld_rlx(&t->stopped) + 1);
 	/* The handler may have changed what it returns to. */
 	altstack_end(t, &uc->uc_stack);
@@ -188,8 +173,6 @@ static void handle(int sig, siginfo_t *info, ucontext_t *uc, bool call)
 	if (aside.alert)
 		gnotify_self();
 }
-
-static void on_signal(int sig, siginfo_t *info, void *uc);
 
 static void on_signal_moved(int sig, void *info, void *uc)
 {
@@ -212,33 +195,27 @@ static bool refused(int sig, const siginfo_t *info)
 	return sig == SIGSYS && info->si_code == BY_FILTER;
 }
 
-static uint64_t faults(void)
-{
-	return signal_bit(SIGSEGV) | signal_bit(SIGBUS) | signal_bit(SIGILL) | signal_bit(SIGFPE) |
-	       signal_bit(SIGTRAP) | signal_bit(SIGSYS);
-}
-
 /* By what the thread did itself, and would do again. */
 static bool is_fault(int sig, const siginfo_t *info)
 {
-	return (faults() & signal_bit(sig)) && info->si_code > 0;
+	return (SIGNALS_OF_FAULTS & signal_bit(sig)) && info->si_code > 0;
 }
 
 /* Was it sent to the process, and not to the kernel thread that it found? The clocks of cpu time
  * and timers are for who runs; SIGPIPE and SIGXFSZ come as if by this process's own kill. */
 static bool for_process(int sig, const siginfo_t *info)
 {
-	if (getpid() != home)
+	if (!actions_ours())
 		return false;
 	switch (info->si_code) {
 	case SI_USER:
-		return info->si_pid != home || !(SIGS_OF_CALLS & signal_bit(sig));
+		return info->si_pid != getpid() || !(SIGS_OF_CALLS & signal_bit(sig));
 	case SI_QUEUE:
 	case SI_MESGQ:
 	case SI_ASYNCIO:
 		return true;
 	case SI_KERNEL:
-		return !(faults() & signal_bit(sig)) && !signal_of_clock(sig, info) &&
+		return !(SIGNALS_OF_FAULTS & signal_bit(sig)) && !signal_of_clock(sig, info) &&
 		       !((sig == SIGIO || sig == SIGURG) && owner_here());
 	default:
 		return signal_of_child(sig, info);
@@ -259,9 +236,10 @@ static bool given_away(int sig, const siginfo_t *info)
 	return given;
 }
 
-static void on_signal(int sig, siginfo_t *info, void *uc)
+void on_signal(int sig, siginfo_t *info, void *uc)
 {
 	struct thread *t = thread_self();
+	const struct action *action;
 	bool marked = signal_marked(info);
 	int saved = errno;
 	enum sigplace place;
@@ -283,8 +261,9 @@ static void on_signal(int sig, siginfo_t *info, void *uc)
 		if (t) {
 			handle(sig, info, uc, place == SIGPLACE_CALL);
 		} else {
-			os_sigmask(handler_mask(sig, uc));
-			run_handler(sig, info, uc);
+			action = action_take(sig);
+			os_sigmask(handler_mask(action, sig, mask_in(uc)));
+			run_handler(action, sig, info, uc);
 		}
 	} else {
 		signals_moving(1);
@@ -296,192 +275,4 @@ static void on_signal(int sig, siginfo_t *info, void *uc)
 		signals_moving(-1);
 	}
 	errno = saved;
-}
-
-/* The kernel's, by the C library's own: a library of the program's may have another, behind ours,
- * which keeps some for itself and tells others what it would have them hear. Known from
- * handlers_find on. */
-typedef int sets(int, const struct sigaction *, struct sigaction *);
-static sets *kernels;
-
-int signal_action(int sig, const struct sigaction *act, struct sigaction *old)
-{
-	return kernels ? kernels(sig, act, old) : real_table.sigaction(sig, act, old);
-}
-
-static bool ours(const struct sigaction *act)
-{
-	return (act->sa_flags & SA_SIGINFO) && act->sa_sigaction == on_signal;
-}
-
-/* Must ours stay although the program wants the default? A nudge may be under way, and would stop
- * or end the process. */
-static bool stays(int sig)
-{
-	struct sigaction now;
-
-	return !((signals_ignored_by_default | faults()) & signal_bit(sig)) &&
-	       signal_action(sig, NULL, &now) == 0 && ours(&now);
-}
-
-/* Notes the program's and makes it ours. */
-static void take_over(int sig, struct sigaction *act)
-{
-	uint64_t mask;
-
-	if (act->sa_handler == SIG_IGN || (act->sa_handler == SIG_DFL && !stays(sig)))
-		return;
-	memcpy(&mask, &act->sa_mask, sizeof(mask));
-	st_rlx(&actions[sig].mask, mask);
-	st_rlx(&actions[sig].flags, (uint32_t)act->sa_flags);
-	/* Release: pairs with the acquire in take_handler. */
-	st_rel(&actions[sig].handler, act->sa_handler);
-	act->sa_sigaction = on_signal;
-	act->sa_flags |= SA_SIGINFO;
-	act->sa_flags &= (int)~SA_RESETHAND; /* take_handler */
-	/* handle() sets the program's. */
-	sigfillset(&act->sa_mask);
-}
-
-void handlers_find(void)
-{
-	void *at = kernels ? NULL : lookup_libc("sigaction");
-
-	if (!kernels)
-		kernels = real_table.sigaction;
-	if (at)
-		memcpy(&kernels, &at, sizeof(kernels));
-}
-
-/* Until there is a second thread the program's handlers are the kernel's business: masks of its
- * sigsuspend, alternate stacks, calls of glibc's that pass by sigaction (sigset, siginterrupt). */
-void handlers_start(void)
-{
-	struct sigaction act;
-
-	handlers_find();
-	home = getpid();
-	for (int sig = 1; sig < SIGNALS; sig++) {
-		if (signal_action(sig, NULL, &act) != 0 || act.sa_handler == SIG_DFL ||
-		    act.sa_handler == SIG_IGN || ours(&act))
-			continue;
-		take_over(sig, &act);
-		signal_action(sig, &act, NULL);
-		signal_handled(sig, true);
-	}
-}
-
-/* In a child of one thread. */
-void handlers_forked(uint64_t set)
-{
-	for (int sig = 1; sig < SIGNALS; sig++) {
-		struct sigaction act = { .sa_handler = ld_rlx(&actions[sig].handler),
-					 .sa_flags = (int)ld_rlx(&actions[sig].flags) };
-		uint64_t mask = ld_rlx(&actions[sig].mask);
-		if (!(set & signal_bit(sig)))
-			continue;
-		memcpy(&act.sa_mask, &mask, sizeof(mask));
-		signal_action(sig, &act, NULL);
-	}
-}
-
-/* As the program set it; where the kernel has it, it is ours. */
-static int set(int sig, const struct sigaction *act, struct sigaction *before)
-{
-	struct sigaction mine = *act;
-	int r;
-
-	take_over(sig, &mine);
-	/* First: from then on the kernel acts upon one wherever it is let in. */
-	if (!ours(&mine))
-		signal_handled(sig, false);
-	r = signal_action(sig, &mine, before);
-	if (r == 0 && ours(&mine))
-		signal_handled(sig, true);
-	if (r == 0 && signal_ignores(sig, &mine))
-		signal_discard(sig);
-	return r;
-}
-
-/* By another's, which may keep it for itself: then the kernel has what it had. */
-static int set_behind(int sig, const struct sigaction *act, struct sigaction *before)
-{
-	struct sigaction now;
-	int r = real_table.sigaction(sig, act, before);
-
-	if (r == 0 && signal_action(sig, NULL, &now) == 0 && !ours(&now))
-		r = set(sig, &now, NULL);
-	return r;
-}
-
-EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old)
-{
-	struct sigaction before;
-	plain *handler;
-	uint64_t masked;
-	uint32_t flags;
-	int r;
-
-	if (!served() || sig <= 0 || sig >= SIGNALS || !heddle_started() ||
-	    (!thread_self() && getpid() != home))
-		return real_table.sigaction(sig, act, old);
-	handler = ld_rlx(&actions[sig].handler);
-	flags = ld_rlx(&actions[sig].flags);
-	masked = ld_rlx(&actions[sig].mask);
-	if (act && handler)
-		signals_pull();
-	if (!act)
-		r = real_table.sigaction(sig, NULL, &before);
-	else if (kernels == real_table.sigaction)
-		r = set(sig, act, &before);
-	else
-		r = set_behind(sig, act, &before);
-	if (r == 0 && old) {
-		*old = before;
-		if (ours(&before)) {
-			old->sa_handler = handler;
-			old->sa_flags = (int)flags | (before.sa_flags & RESTORER);
-			memcpy(&old->sa_mask, &masked, sizeof(masked));
-		}
-	}
-	return r;
-}
-
-static plain *set_plain(int sig, plain *handler, int flags)
-{
-	struct sigaction act = { .sa_handler = handler, .sa_flags = flags }, old;
-
-	if (handler == SIG_ERR) {
-		errno = EINVAL;
-		return SIG_ERR;
-	}
-	if (!(flags & SA_NODEFER))
-		sigaddset(&act.sa_mask, sig);
-	return sigaction(sig, &act, &old) == 0 ? old.sa_handler : SIG_ERR;
-}
-
-EXPORT plain *signal(int sig, plain *handler)
-{
-	return served() ? set_plain(sig, handler, SA_RESTART) : real_table.signal(sig, handler);
-}
-
-EXPORT plain *bsd_signal(int sig, plain *handler)
-{
-	return signal(sig, handler);
-}
-
-EXPORT plain *ssignal(int sig, plain *handler)
-{
-	return signal(sig, handler);
-}
-
-EXPORT plain *__sysv_signal(int sig, plain *handler)
-{
-	return served() ? set_plain(sig, handler, (int)(SA_RESETHAND | SA_NODEFER))
-			: real_table.__sysv_signal(sig, handler);
-}
-
-EXPORT plain *sysv_signal(int sig, plain *handler)
-{
-	return __sysv_signal(sig, handler);
 }

@@ -33,6 +33,11 @@ static const uint64_t signals_ignored_by_default = (uint64_t)1 << (SIGCHLD - 1) 
 						   (uint64_t)1 << (SIGURG - 1) |
 						   (uint64_t)1 << (SIGWINCH - 1);
 
+/* Those that a thread brings upon itself, and would again. */
+#define SIGNALS_OF_FAULTS                                                                          \
+	(signal_bit(SIGSEGV) | signal_bit(SIGBUS) | signal_bit(SIGILL) | signal_bit(SIGFPE) |      \
+	 signal_bit(SIGTRAP) | signal_bit(SIGSYS))
+
 /* signal_tid: as tgkill, if tid is a thread's of ours; else false. signal_tid_info: as the kernel's
  * rt_tgsigqueueinfo. In tids.c. */
 bool signal_tid(pid_t tid, int sig, long *r);
@@ -152,6 +157,35 @@ void pending_forked(struct pending *p);
 void siginfo_make(siginfo_t *info, int sig, int code);
 void siginfo_forked(void);
 
+/* ---- sigaction.c: what the program has the signals do ---- */
+
+struct action {
+	const struct action *older;
+	const struct action *after; /* what there is when it has been taken: itself, as a rule */
+	void (*handler)(int); /* SIG_DFL: for one that comes late */
+	int flags;
+	uint64_t mask;
+};
+
+/* action_look: what is to run for sig, for which ours stands. action_take: the same for who runs
+ * it. actions_ours: false in a child of vfork. For handlers. */
+const struct action *action_look(int sig);
+const struct action *action_take(int sig);
+bool actions_ours(void);
+
+/* signal_action: sigaction, as the kernel has it, whatever another library makes of it. */
+int signal_action(int sig, const struct sigaction *act, struct sigaction *old);
+
+/* handlers_find: looks for what signal_action goes by, as long as it is found by name.
+ * handlers_start: from here on ours stands before the program's handlers. handlers_forked: not any
+ * more, in a child of one thread; set: which have one. */
+void handlers_find(void);
+void handlers_start(void);
+void handlers_forked(uint64_t set);
+
+/* on_signal: ours. In sighandler.c. */
+void on_signal(int sig, siginfo_t *info, void *uc);
+
 /* ---- sigroute.c: signals of the process that found no thread ---- */
 
 /* signal_put_off: sig came with info where no thread could take it. signal_choice: makes it pending
@@ -192,16 +226,6 @@ bool signal_ignored(int sig);
 bool signal_ignores(int sig, const struct sigaction *act);
 void signal_discard(int sig);
 void signals_forked(void);
-
-/* signal_action: sigaction, as the kernel has it, whatever another library makes of it. */
-int signal_action(int sig, const struct sigaction *act, struct sigaction *old);
-
-/* handlers_find: looks for what signal_action goes by, as long as it is found by name.
- * handlers_start: from here on ours stands before the program's handlers. handlers_forked: not any
- * more, in a child of one thread; set: which have one. In sighandler.c. */
-void handlers_find(void);
-void handlers_start(void);
-void handlers_forked(uint64_t set);
 
 /* signals_held: those that every thread blocked when a thread was looked for; signals_holds: the
  * same with all that came with them. signal_unhold: true for the one who takes it over.

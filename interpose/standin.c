@@ -20,6 +20,55 @@ static struct {
 	int users; /* 0: the place is free */
 } standins[STANDINS]; /* under guard */
 
+/* ---- who uses a stand-in ---- */
+
+/* In ghold: a handler may close, too, or not come back. */
+static void put_held(int fd)
+{
+	bool last = false;
+
+	guard_lock(&guard);
+	for (int i = 0; i < STANDINS; i++)
+		if (standins[i].users && standins[i].fd == fd)
+			last = --standins[i].users == 0;
+	guard_unlock(&guard);
+	if (last) {
+		netpoll_forget(fd, -1);
+		arch_syscall3(SYS_close, fd, 0, 0);
+	}
+}
+
+static void put(int fd)
+{
+	ghold();
+	put_held(fd);
+	gunhold();
+}
+
+/* One for which there is no place stays if its user does not come back. */
+void standin_use(int *fd)
+{
+	struct thread *t = thread_self();
+
+	for (int i = 0; i < STANDINS_USED; i++)
+		if (!ld_rlx(&t->standins[i])) {
+			st_rlx(&t->standins[i], fd);
+			break;
+		}
+}
+
+void standin_done(int *fd)
+{
+	struct thread *t = thread_self();
+
+	ghold();
+	for (int i = 0; i < STANDINS_USED; i++)
+		if (ld_rlx(&t->standins[i]) == fd)
+			st_rlx(&t->standins[i], NULL);
+	put_held(*fd);
+	gunhold();
+}
+
 /* ---- who holds what ---- */
 
 /* The low half is the descriptor, plus one; 0: the place is free. Above it: its stand-in, plus one,
@@ -91,7 +140,7 @@ static void letgo(ATOMIC(uint32_t) *mine)
 	word = xchg_sc(&holders[at - 1], 0);
 	add_sc(&fd_known((int)((uint32_t)word - 1))->held, (uint16_t)-1);
 	if (standin_of(word) >= 0)
-		standin_put(standin_of(word));
+		put(standin_of(word));
 }
 
 /* The second first: there is none without a first. */
@@ -99,6 +148,20 @@ void fd_letgo(struct thread *t)
 {
 	letgo(&t->holds[1]);
 	letgo(&t->holds[0]);
+}
+
+void fd_leaves(struct thread *t)
+{
+	fd_letgo(t);
+	for (int i = 0; i < STANDINS_USED; i++) {
+		int *fd = ld_rlx(&t->standins[i]), was;
+		if (!fd)
+			continue;
+		st_rlx(&t->standins[i], NULL);
+		was = *fd;
+		*fd = -1;
+		put(was);
+	}
 }
 
 static bool is_held(int fd)
@@ -164,7 +227,7 @@ bool held_disconnected(const struct thread *t)
 
 /* ---- closing ---- */
 
-/* No handler runs meanwhile, here or in standin_put: it may close, too, or not come back. */
+/* In ghold, too, as put_held. */
 static void move_users(int fd)
 {
 	/* Above what programs expect to see used. */
@@ -195,23 +258,6 @@ static void move_users(int fd)
 	guard_unlock(&guard);
 	if (to >= 0)
 		arch_syscall3(SYS_close, to, 0, 0);
-	gunhold();
-}
-
-void standin_put(int fd)
-{
-	bool last = false;
-
-	ghold();
-	guard_lock(&guard);
-	for (int i = 0; i < STANDINS; i++)
-		if (standins[i].users && standins[i].fd == fd)
-			last = --standins[i].users == 0;
-	guard_unlock(&guard);
-	if (last) {
-		netpoll_forget(fd, -1);
-		arch_syscall3(SYS_close, fd, 0, 0);
-	}
 	gunhold();
 }
 

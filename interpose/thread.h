@@ -67,6 +67,9 @@ struct pending {
 	ATOMIC(uint32_t) queued[QUEUED_SIGNALS]; /* of real-time signals, how many */
 };
 
+/* By one call. */
+enum { STANDINS_USED = 4 };
+
 struct thread {
 	struct g *gp;
 	ATOMIC(uint32_t) life; /* enum life; a futex word for those who join */
@@ -76,6 +79,7 @@ struct thread {
 	ATOMIC(int32_t) accepts; /* the listener it answers for (accept.c), plus one; or 0 */
 	ATOMIC(uint32_t) holds[2]; /* its places among those who hold a descriptor (standin.c), plus
 				      one */
+	ATOMIC(int *) standins[STANDINS_USED]; /* where its call has the numbers of those it uses */
 	ATOMIC(bool) connects; /* in a connect that it is to be called out of */
 	ATOMIC(bool) becoming; /* it is in exec_begins .. exec_failed */
 	ATOMIC(bool) making; /* a child whose number it does not know yet */

@@ -79,6 +79,67 @@ TEST(flags_are_told_as_they_were_before_there_were_threads)
 	among_others(finds_flags, &flags);
 }
 
+/* ---- one that is set while signals come ---- */
+
+static _Atomic int with_mask, without, enough;
+
+static int blocked_now(int sig)
+{
+	sigset_t set;
+
+	EXPECT_EQ(pthread_sigmask(SIG_BLOCK, NULL, &set), 0);
+	return sigismember(&set, sig);
+}
+
+static void of_a_mask(int sig)
+{
+	(void)sig;
+	EXPECT(blocked_now(SIGUSR2));
+	with_mask++;
+}
+
+static void of_none(int sig)
+{
+	(void)sig;
+	EXPECT(!blocked_now(SIGUSR2));
+	without++;
+}
+
+static void *sets_one_and_the_other(void *arg)
+{
+	for (int i = 1; !enough; i++) {
+		act_on(SIGUSR1, of_a_mask, 0, SIGUSR2);
+		if (i % 10 == 0)
+			sched_yield();
+		act_on(SIGUSR1, of_none, 0, 0);
+		if (i % 10 == 5)
+			sched_yield();
+	}
+	return arg;
+}
+
+/* Until either has been run that often. */
+static void *raises_meanwhile(void *arg)
+{
+	enum { OFTEN = 60000 };
+	pthread_t t;
+
+	act_on(SIGUSR1, of_none, 0, 0);
+	EXPECT_EQ(pthread_create(&t, NULL, sets_one_and_the_other, NULL), 0);
+	while (with_mask < OFTEN || without < OFTEN) {
+		raise(SIGUSR1);
+		sched_yield();
+	}
+	enough = 1;
+	EXPECT_EQ(pthread_join(t, NULL), 0);
+	return arg;
+}
+
+TEST_IN(20, a_handler_has_its_own_mask_though_another_is_just_being_set)
+{
+	on_thread(raises_meanwhile, NULL);
+}
+
 static volatile bool within;
 static volatile int among, after;
 
