@@ -89,15 +89,22 @@ EXPORT int pthread_join(pthread_t t, void **result)
 EXPORT int pthread_clockjoin_np(pthread_t t, void **result, clockid_t clock,
 				const struct timespec *until)
 {
+	struct timespec at;
 	struct deadline d;
+	bool valid;
 	int r;
 
 	if (!served() || !thread_of(t))
 		return real_table.pthread_clockjoin_np(t, result, clock, until);
 	if (!until)
 		return join(t, result, NULL);
-	r = deadline_of(&d, clock, until);
-	return r ? r : join(t, result, &d);
+	/* glibc tries a time that is none again and again, but for one before the epoch. */
+	valid = valid_nsec(until);
+	at = (struct timespec){ until->tv_sec, valid ? until->tv_nsec : 0 };
+	r = deadline_of(&d, clock, &at);
+	if (r != 0)
+		return r;
+	return join(t, result, valid || at.tv_sec < 0 ? &d : NULL);
 }
 
 EXPORT int pthread_timedjoin_np(pthread_t t, void **result, const struct timespec *until)

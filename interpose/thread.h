@@ -337,9 +337,11 @@ bool thread_due(const void *uc);
 /* thread_start_signals: the thread that finds threads for signals. */
 void thread_start_signals(void);
 
-/* deadline_of: *d from a point in time as the program gives it. Returns 0 or EINVAL. */
+/* deadline_of: *d from a point in time as the program gives it. Returns 0 or EINVAL. valid_nsec:
+ * has it nanoseconds as it should? */
 struct deadline;
 struct timespec;
+bool valid_nsec(const struct timespec *at);
 int deadline_of(struct deadline *d, clockid_t clock, const struct timespec *at);
 
 #endif

@@ -12,9 +12,14 @@
 
 enum { NSEC = 1000000000, TICK_NS = 4 * 1000 * 1000 };
 
+bool valid_nsec(const struct timespec *at)
+{
+	return at->tv_nsec >= 0 && at->tv_nsec < NSEC;
+}
+
 int deadline_of(struct deadline *d, clockid_t clock, const struct timespec *at)
 {
-	if (at->tv_nsec < 0 || at->tv_nsec >= NSEC)
+	if (!valid_nsec(at))
 		return EINVAL;
 	if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC)
 		return EINVAL;
@@ -147,11 +152,14 @@ EXPORT int usleep(useconds_t us)
 EXPORT unsigned sleep(unsigned s)
 {
 	struct timespec t = { .tv_sec = (time_t)s }, left = { 0 };
+	int r;
 
 	if (!served() || !thread_self())
 		return real_table.sleep(s);
-	if (clock_nanosleep(CLOCK_MONOTONIC, 0, &t, &left) == 0)
+	r = clock_nanosleep(CLOCK_MONOTONIC, 0, &t, &left);
+	if (r == 0)
 		return 0;
+	errno = r;
 	return (unsigned)left.tv_sec;
 }
 

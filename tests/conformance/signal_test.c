@@ -34,6 +34,32 @@ static void counts_one(int sig)
 	tick(&handled);
 }
 
+/* ---- a sleep ---- */
+
+static struct event woken;
+
+static void *sleeps_long(void *arg)
+{
+	errno = 0;
+	EXPECT(sleep(1000) > 0);
+	EXPECT_EQ(errno, EINTR);
+	errno = 0;
+	EXPECT_EQ(usleep(100000000), -1);
+	EXPECT_EQ(errno, EINTR);
+	tick(&woken);
+	return arg;
+}
+
+TEST(a_sleep_that_a_handler_ends_says_so)
+{
+	pthread_t t;
+
+	signal(SIGUSR1, counts_one);
+	EXPECT_EQ(pthread_create(&t, NULL, sleeps_long, NULL), 0);
+	interrupt(t, SIGUSR1, &woken, 1);
+	EXPECT_EQ(pthread_join(t, NULL), 0);
+}
+
 /* ---- a storm ---- */
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

@@ -226,6 +226,22 @@ TEST(a_join_with_a_deadline_gives_up_and_may_be_tried_again)
 	EXPECT_EQ((long)r, 4);
 }
 
+/* So glibc takes it, which tries again and again what the kernel refuses. */
+TEST(a_join_with_a_deadline_that_is_none_lasts_to_the_end_of_the_thread)
+{
+	const struct timespec none = { 1, 2000000000 }, past = { -1, 2000000000 };
+	pthread_t t;
+	void *r;
+
+	pthread_mutex_lock(&held);
+	pthread_create(&t, NULL, takes_held, (void *)4);
+	EXPECT_EQ(pthread_timedjoin_np(t, &r, &past), ETIMEDOUT);
+	EXPECT_EQ(pthread_clockjoin_np(t, &r, CLOCK_THREAD_CPUTIME_ID, &none), EINVAL);
+	pthread_mutex_unlock(&held);
+	EXPECT_EQ(pthread_timedjoin_np(t, &r, &none), 0);
+	EXPECT_EQ((long)r, 4);
+}
+
 static void *joins_itself(void *arg)
 {
 	(void)arg;
