@@ -218,8 +218,10 @@ TEST(a_join_with_a_deadline_gives_up_and_may_be_tried_again)
 	EXPECT_EQ(pthread_tryjoin_np(t, &r), EBUSY);
 	until = in_ms(CLOCK_REALTIME, 20);
 	EXPECT_EQ(pthread_timedjoin_np(t, &r, &until), ETIMEDOUT);
+	EXPECT(just_past(CLOCK_REALTIME, &until));
 	until = in_ms(CLOCK_MONOTONIC, 20);
 	EXPECT_EQ(pthread_clockjoin_np(t, &r, CLOCK_MONOTONIC, &until), ETIMEDOUT);
+	EXPECT(just_past(CLOCK_MONOTONIC, &until));
 	pthread_mutex_unlock(&held);
 	until = in_ms(CLOCK_MONOTONIC, SLOW_MS);
 	EXPECT_EQ(pthread_clockjoin_np(t, &r, CLOCK_MONOTONIC, &until), 0);
