@@ -1,21 +1,30 @@
 #!/usr/bin/env bats
-# What heddle costs a process that has one thread, as most that a shell starts: pages, of which each
+# What heddle costs a process that has one thread, as most that a shell starts, and one that forks: pages, of which each
 # costs more than what is done on it. Against a library that is preloaded and does nothing.
 load common
 
 setup() {
 	gcc -shared -fPIC -x c /dev/null -o "$work/empty.so"
 	cat >"$work/pages.c" <<'C'
+#include <pthread.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 extern char **environ;
-/* The fewest pages of 20 starts of a program; or else of forks, in the child and in the parent. */
+static void *stays(void *arg)
+{
+	pause();
+	return arg;
+}
+/* The fewest pages of 20 starts of a program; or else of forks, in the child and in the parent; without a name among threads. */
 int main(int argc, char **argv)
 {
 	long fewest = 1 << 20;
+	pthread_t t;
+	if (argc > 1 && !*argv[1])
+		argc = pthread_create(&t, NULL, stays, NULL) == 0 ? 1 : 0;
 	for (int i = 0; i < 20; i++) {
 		struct rusage before, after, its;
 		long pages;
@@ -38,7 +47,7 @@ int main(int argc, char **argv)
 	return 0;
 }
 C
-	gcc -D_GNU_SOURCE "$work/pages.c" -o "$work/pages"
+	gcc -D_GNU_SOURCE -pthread "$work/pages.c" -o "$work/pages"
 }
 
 # fewest LIBRARY [PROGRAM]: of five processes, for where the kernel puts things it draws by lot.
@@ -63,6 +72,10 @@ within() {
 
 @test "a fork takes at most four pages more than with an empty library, in the child and in the parent" {
 	within 4 40
+}
+
+@test "a fork of a process with threads takes at most twelve pages more than with an empty library" {
+	within 12 45 ""
 }
 
 @test "the first call of each finds its own, with all that it was given: in a handler, in a vfork's child, after a library with its own scope" {

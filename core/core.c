@@ -2,6 +2,7 @@
 #include "core.h"
 #include "asleep.h"
 #include "cputime.h"
+#include "early.h"
 #include "filters.h"
 #include "mthread.h"
 
@@ -37,10 +38,10 @@ static void forget_all(struct m *m0, struct m *sysmonm)
 	forget_sched();
 }
 
-void core_forked(void)
+FORKS void core_forked(void)
 {
-	forget_sched();
 	turns_forked();
+	forget_sched();
 	futex_forked();
 	glist_forked();
 	netpoll_forked();

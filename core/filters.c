@@ -2,10 +2,11 @@
 #include "filters.h"
 
 #include "atomic.h"
+#include "early.h"
 #include "os.h"
 
 static ATOMIC(bool) filtered;
-static ATOMIC(int32_t) looking; /* how many may not have seen that */
+FORKED static ATOMIC(int32_t) looking; /* how many may not have seen that */
 
 /* Who looks counts himself first, who filters waits until nobody counts. */
 bool filters_look(void)
@@ -34,7 +35,7 @@ void filters_set(void)
 		os_yield();
 }
 
-void filters_forked(void)
+FORKS void filters_forked(void)
 {
 	st_rlx(&looking, 0);
 }

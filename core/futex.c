@@ -8,6 +8,7 @@
  * is saved (it is the park's unlockf). tests/model explores this very file. */
 #include "futex.h"
 
+#include "early.h"
 #include "futexq.h"
 #include "guest.h"
 #include "sched.h"
@@ -382,7 +383,21 @@ out:
 	return done;
 }
 
-void futex_forked(void)
+/* Or the kernel would have each child fetch, page by page, what nobody has touched. */
+void futex_forking(void)
+{
+	enum { PAGE = 4096 };
+	EARLY static bool looked;
+
+	if (looked)
+		return;
+	looked = true;
+	for (size_t i = 0; i < BUCKETS; i += PAGE / sizeof(buckets[0]))
+		(void)ld_rlx(&buckets[i].nwait);
+	(void)ld_rlx(&buckets[BUCKETS - 1].nwait);
+}
+
+FORKS void futex_forked(void)
 {
 	static const struct bucket empty;
 

@@ -99,4 +99,7 @@ void queue_pass(ATOMIC(uint32_t) *count, bool (*keeps)(ATOMIC(uint32_t) *then));
  */
 void queue_wakeall(ATOMIC(uint32_t) *count, bool (*keeps)(ATOMIC(uint32_t) *then));
 
+/* futex_forking: the caller is about to fork. */
+void futex_forking(void);
+
 #endif

@@ -2,6 +2,7 @@
  * stays for ever: stale pointers to one (a late timer, sysmon's look) always point to a G. */
 #include "core.h"
 #include "cputime.h"
+#include "early.h"
 #include "guest.h"
 #include "san.h"
 #include "sched.h"
@@ -22,9 +23,9 @@ void glist_init(size_t tls)
 }
 
 /* Under glock: what Gs are cut from. */
-static char *slab, *slabend;
+FORKED static char *slab, *slabend;
 
-void glist_forked(void)
+FORKS void glist_forked(void)
 {
 	slab = slabend = NULL;
 }

@@ -3,6 +3,7 @@
 #include "mthread.h"
 
 #include "core.h"
+#include "early.h"
 #include "fault.h"
 #include "filters.h"
 #include "preempt.h"
@@ -23,7 +24,7 @@ static const struct core_config *config;
 
 /* Sysmon has a table of descriptors of its own, which a thread made by it would share. So
  * those it needs are made by this one; which also does what a handler cannot. */
-static struct {
+FORKED static struct {
 	ATOMIC(bool) none; /* there is none, and will be none */
 	struct note note;
 	ATOMIC(struct m *) wanted; /* linked by schedlink; each has its nextp */
@@ -34,7 +35,7 @@ static struct {
 	ATOMIC(uint64_t) refusals; /* as far as sysmon knows of it: mthread_refusals() */
 } starter;
 
-static struct note begun; /* sysmon is through with what it begins with */
+FORKED static struct note begun; /* sysmon is through with what it begins with */
 
 /* SIGSYS, if the program has a handler of it. A filter of the program's may answer a call of ours
  * by that signal; where it is blocked it ends the process. */
@@ -99,7 +100,7 @@ void core_filters(void)
 /* Ms whose kernel thread has ended, or is about to: linked by schedlink. They stay in sched.allm.
  */
 static struct mutex ended_lock = MUTEX_INIT(RANK_LEAF);
-static struct m *ended;
+FORKED static struct m *ended;
 
 /* The mapping of an M: guard, g0's stack, guard, signal stack, thread block, the struct. */
 static size_t m_block_size(size_t tls)
@@ -484,7 +485,7 @@ void mcreate(struct m *mp)
 		clone_wanted();
 }
 
-void mthread_forked(void)
+FORKS void mthread_forked(void)
 {
 	st_rlx(&starter.accepts, 0);
 	st_rlx(&starter.open, 0);

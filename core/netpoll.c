@@ -1,6 +1,7 @@
 /* The descriptors that somebody has waited for: the part of the poller that no backend
  * changes. Owns their table, which never shrinks, and the list of registrations to be made
  * sure of. Next: pollwait.c, who waits; netpoll_epoll.c, how the kernel is asked. */
+#include "early.h"
 #include "poller.h"
 #include "pollwait.h"
 
@@ -11,18 +12,18 @@ enum {
 };
 
 static ATOMIC(struct polldesc *) chunks[CHUNKS];
-static ATOMIC(int32_t) chunksend; /* beyond the last chunk */
+FORKED _Alignas(64) static ATOMIC(int32_t) chunksend; /* beyond the last chunk */
 const struct pollbackend *const poll_backend = &poll_epoll;
-static ATOMIC(uint32_t) up; /* 0 not yet, 1 the backend is there */
+FORKED static ATOMIC(uint32_t) up; /* 0 not yet, 1 the backend is there */
 static struct mutex init_lock = MUTEX_INIT(RANK_POLLFD);
 
 static struct mutex unsure_lock = MUTEX_INIT(RANK_LEAF);
-static ATOMIC(struct polldesc *) unsure_list;
+FORKED static ATOMIC(struct polldesc *) unsure_list;
 
 /* Until some G waits for a descriptor there is no backend, and no descriptor of ours in
  * the program's table: the M that waits for timers sleeps on this word. */
-static ATOMIC(uint32_t) breakword;
-static ATOMIC(bool) owed; /* a break, by sysmon */
+FORKED static ATOMIC(uint32_t) breakword;
+FORKED static ATOMIC(bool) owed; /* a break, by sysmon */
 
 static struct polldesc *make_chunk(ATOMIC(struct polldesc *) *at, int fd)
 {
@@ -95,7 +96,7 @@ bool netpoll_anyunsure(void)
 	return ld_rlx(&unsure_list) != NULL;
 }
 
-void netpoll_forked(void)
+FORKS void netpoll_forked(void)
 {
 	if (ld_rlx(&up))
 		poll_backend->forked();

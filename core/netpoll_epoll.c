@@ -3,6 +3,7 @@
 #include <linux/eventpoll.h>
 #include <linux/fcntl.h>
 
+#include "early.h"
 #include "fault.h"
 #include "filters.h"
 #include "os.h"
@@ -37,9 +38,9 @@ struct ours {
 };
 
 static struct ours epoll = { -1, -1 }, event = { -1, -1 }, clock = { -1, -1 };
-static ATOMIC(uint32_t) begun; /* to watch the clock */
+FORKED static ATOMIC(uint32_t) begun; /* to watch the clock */
 static ATOMIC(bool) no_pwait2;
-static ATOMIC(bool) broken; /* a break is under way; cleared when it is read */
+FORKED static ATOMIC(bool) broken; /* a break is under way; cleared when it is read */
 
 /* Moves a descriptor of ours out of the program's way: programs expect the lowest free
  * number from open, and some close all low ones. But no higher than that: each fork copies a table
@@ -271,7 +272,7 @@ static bool epoll_wake(void)
 	return false;
 }
 
-static void epoll_forked(void)
+FORKS static void epoll_forked(void)
 {
 	struct ours *all[] = { &epoll, &event, &clock };
 

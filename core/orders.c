@@ -2,6 +2,7 @@
 #include "orders.h"
 
 #include "core.h"
+#include "early.h"
 #include "policies/plan.h"
 #include "sched.h"
 #include "tracer.h"
@@ -17,7 +18,7 @@ enum {
 
 static enum view_ordered pending;
 
-static struct {
+FORKED static struct {
 	struct g *gp;
 	int32_t procs;
 	ATOMIC(int32_t) error;
@@ -110,7 +111,7 @@ bool order_over(int32_t *error)
 	return true;
 }
 
-void orders_forked(void)
+FORKS void orders_forked(void)
 {
 	resize.gp = NULL;
 }

@@ -9,6 +9,7 @@
 #include <linux/prctl.h>
 #include <sys/mman.h>
 
+#include "early.h"
 #include "fault.h"
 #include "syscall.h"
 #include "text.h"
@@ -40,7 +41,7 @@ static uint64_t auxv[64];
 static ATOMIC(bool) membarrier_refused;
 /* The threads with a table of their own, the second in that of the first; and the process as seen
  * from there. */
-static ATOMIC(int32_t) tabletid, joinedtid;
+FORKED static ATOMIC(int32_t) tabletid, joinedtid;
 static int processfd = -1;
 static int (*vdso_gettime)(int, struct timespec64 *);
 
@@ -263,7 +264,7 @@ bool os_owntable(void)
 	return true;
 }
 
-void os_forked(void)
+FORKS void os_forked(void)
 {
 	st_rlx(&tabletid, 0);
 	st_rlx(&joinedtid, 0);

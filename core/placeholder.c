@@ -3,6 +3,7 @@
  * leave by a jump. A waker that finds nobody asleep gives it the wake, and who leaves the wait for
  * good passes that on. Owns those kernel threads that are no Ms and wait so. tests/model explores
  * this very file. */
+#include "early.h"
 #include "futex.h"
 
 #include "core.h"
@@ -12,7 +13,7 @@
 enum { EINTR_ = 4, ETIMEDOUT_ = 110 };
 
 /* So many forks ago the queues were others. */
-static uint32_t forks;
+FORKED static uint32_t forks;
 
 /* A kernel thread that is no M, in a wait. Not on its stack, either: a thread that ends there is
  * past those frames when it is cleaned up. */
@@ -23,12 +24,12 @@ struct foreign {
 	struct foreign *next;
 };
 
-static struct {
+FORKED static struct {
 	struct mutex lock;
 	struct foreign *waiting, *unused;
 } foreigners;
 
-void queue_forked(void)
+FORKS void queue_forked(void)
 {
 	forks++;
 	foreigners = (__typeof__(foreigners)){ .waiting = NULL };

@@ -2,6 +2,7 @@
  * because the descriptor is forgotten. tests/model explores this very file. Next: netpoll.c. */
 #include "pollwait.h"
 
+#include "early.h"
 #include "poller.h"
 #include "sched.h"
 
@@ -13,14 +14,14 @@ enum {
 	ETIMEDOUT_ = 110,
 };
 
-static ATOMIC(int32_t) nwaiters;
+FORKED _Alignas(64) static ATOMIC(int32_t) nwaiters;
 
 bool netpoll_anywaiters(void)
 {
 	return ld_sc(&nwaiters) > 0;
 }
 
-void pollwait_forked(void)
+FORKS void pollwait_forked(void)
 {
 	st_rlx(&nwaiters, 0);
 }

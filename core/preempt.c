@@ -10,6 +10,7 @@
 
 #include "core.h"
 
+#include "early.h"
 #include "san.h"
 #include "sched.h"
 #include "sigleft.h"
@@ -39,10 +40,10 @@ bool preempt_on;
 static const bool stacked = SAN_ASYNC_PREEMPT;
 
 static struct mutex pool_lock = MUTEX_INIT(RANK_LEAF);
-static struct sigsave *pool;
+FORKED static struct sigsave *pool;
 /* Of the newest slab, those that were never taken: their pages are not asked for. */
 static char *fresh;
-static int nfresh;
+FORKED static int nfresh;
 
 bool preempt_deny(uintptr_t lo, uintptr_t hi, enum denial how)
 {
@@ -355,7 +356,7 @@ void preempt_undo(void)
 	st_rlx(&nranges, 0);
 }
 
-void preempt_forked(void)
+FORKS void preempt_forked(void)
 {
 	st_rlx(&nranges, 0);
 	pool = NULL;

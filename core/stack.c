@@ -20,6 +20,7 @@
 #include <asm/errno.h>
 
 #include "atomic.h"
+#include "early.h"
 #include "lock.h"
 #include "os.h"
 #include "preempt.h"
@@ -76,10 +77,10 @@ struct stackclass {
 static struct mutex stacklock = MUTEX_INIT(RANK_STACK);
 /* Under stacklock: */
 static struct stackclass classes[MAX_CLASSES];
-static size_t nclasses;
+FORKED static size_t nclasses;
 static struct arena *arenas[MAX_ARENAS]; /* by address */
-static size_t narenas;
-static ATOMIC(size_t) mapped; /* read without it, by reports */
+FORKED static size_t narenas;
+FORKED static ATOMIC(size_t) mapped; /* read without it, by reports */
 
 static struct slot taken;
 static bool executable;
@@ -117,8 +118,8 @@ static struct stackclass *class_get_locked(size_t size, size_t guard)
 	if (nclasses == MAX_CLASSES)
 		return NULL;
 	struct stackclass *c = &classes[nclasses++];
-	c->stride = stride * PAGE;
-	c->guard = gap * PAGE;
+	/* Of a parent's. */
+	*c = (struct stackclass){ .stride = stride * PAGE, .guard = gap * PAGE };
 	return c;
 }
 
@@ -320,10 +321,8 @@ size_t stackmapped(void)
 	return ld_rlx(&mapped);
 }
 
-void stack_forked(void)
+FORKS void stack_forked(void)
 {
-	for (size_t i = 0; i < nclasses; i++)
-		classes[i] = (struct stackclass){ 0 };
 	nclasses = narenas = 0;
 	st_rlx(&mapped, 0);
 	st_rlx(&stacklock.key, 0);

@@ -5,6 +5,7 @@
 #include <linux/memfd.h>
 #include <sys/mman.h>
 
+#include "early.h"
 #include "orders.h"
 #include "report.h"
 #include "sched.h"
@@ -124,9 +125,9 @@ static const struct view_row rows[] = {
 	VIEW_NUMBER("runq", "slots", RUNQ_SIZE),
 };
 
-static struct view_page *page;
-static uint64_t heard; /* the order that was carried out, or is being */
-static bool begun; /* it is being */
+FORKED static struct view_page *page;
+FORKED static uint64_t heard; /* the order that was carried out, or is being */
+FORKED static bool begun; /* it is being */
 
 const struct view_page *view_page(void)
 {
@@ -238,7 +239,7 @@ bool view_ordered(void)
 /* Not MADV_DONTFORK: a fork that nobody tells us of leaves a child with the parent's scheduler,
  * whose note would be in no memory. With the page there it wakes the parent's monitor for nothing.
  */
-void view_forked(void)
+FORKS void view_forked(void)
 {
 	if (page)
 		os_release(page, VIEW_BYTES);

@@ -14,6 +14,7 @@
 #include "core.h"
 #include "cpuclock.h"
 #include "cputimer.h"
+#include "early.h"
 #include "os.h"
 #include "preempt.h"
 #include "signals.h"
@@ -23,14 +24,14 @@
  * each tick. */
 enum { LOOK_NS = 250 * 1000, TICK_NS = 4 * 1000 * 1000 };
 
-static ATOMIC(bool) due;
+FORKED static ATOMIC(bool) due;
 
 /* None rings while a thread becomes another program, which has none: by a nudge that is pending
  * then it would be killed.
  *   it: stopped, then awaits ringing to end     who rings: ringing, then looks at stopped
  * so one of the two sees the other. */
-static ATOMIC(uint32_t) stopped;
-static ATOMIC(bool) ringing;
+FORKED static ATOMIC(uint32_t) stopped;
+FORKED static ATOMIC(bool) ringing;
 
 /* ---- when ---- */
 
@@ -231,7 +232,7 @@ void cputimers_go(void)
 		core_sigdefer();
 }
 
-void cpualarm_forked(void)
+FORKS void cpualarm_forked(void)
 {
 	st_rlx(&due, false);
 	st_rlx(&stopped, 0);

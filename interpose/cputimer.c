@@ -10,6 +10,7 @@
 
 #include "cpualarm.h"
 #include "cpuclock.h"
+#include "early.h"
 #include "guard.h"
 #include "os.h"
 #include "preempt.h"
@@ -251,7 +252,7 @@ void cputimer_deletes(int number)
 	cputimers_leave(mask);
 }
 
-void cputimers_forked(void)
+FORKS void cputimers_forked(void)
 {
 	for (struct cputimer *c = ld_rlx(&cputimers); c; c = c->next) {
 		st_rlx(&c->alarm, 0);

@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <sys/time.h>
 
+#include "early.h"
 #include "io.h"
 #include "mode.h"
 #include "os.h"

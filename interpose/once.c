@@ -3,6 +3,7 @@
  * wait for ever, so the number of forks stands above, as in glibc. */
 #include "once.h"
 #include "base.h"
+#include "early.h"
 #include "futex.h"
 #include "mode.h"
 #include "thread.h"
@@ -12,7 +13,7 @@ enum { RUNNING = 1, DONE = 2, WAITED = 3, STATE = ONCE_FORK - 1 };
 /* Counted up in each child, before any thread of it runs. */
 EARLY ATOMIC(uint32_t) once_forks;
 
-void once_forked(void)
+FORKS void once_forked(void)
 {
 	add_rlx(&once_forks, ONCE_FORK);
 }

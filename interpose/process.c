@@ -153,6 +153,8 @@ void process_forking(void)
 	real_complete();
 	if (t)
 		thread_tie(t, WIRED_TRACER);
+	if (heddle_started())
+		futex_forking();
 	state_settle();
 	fd_allshared();
 }

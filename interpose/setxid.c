@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <sys/syscall.h>
 
+#include "early.h"
 #include "guard.h"
 #include "os.h"
 #include "signals.h"
@@ -22,7 +23,7 @@ enum { RESTORER = 0x04000000, LOOK_NS = 1000 * 1000 };
 /* What a kernel thread's word says, above it the number of the call. */
 enum { TOLD = 1, SAME = 2, OTHER = 3, STATES = 4 };
 
-static struct {
+FORKED static struct {
 	ATOMIC(uint32_t) guard;
 	/* Under guard, and read by those that were told: */
 	long nr, a[3];
@@ -174,7 +175,7 @@ static int everywhere(long nr, long a, long b, long c)
 	return -1;
 }
 
-void credentials_forked(void)
+FORKS void credentials_forked(void)
 {
 	/* Whoever held it is not here. */
 	st_rlx(&call.guard, 0);

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "early.h"
 #include "lookup.h"
 #include "os.h"
 #include "signals.h"
@@ -194,7 +195,7 @@ void handlers_start(void)
 }
 
 /* In a child of one thread. */
-void handlers_forked(uint64_t set)
+FORKS void handlers_forked(uint64_t set)
 {
 	for (int sig = 1; sig < SIGNALS; sig++) {
 		struct sigaction act = { 0 };

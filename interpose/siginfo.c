@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "atomic.h"
+#include "early.h"
 #include "os.h"
 #include "signals.h"
 #include "syscall.h"
@@ -32,8 +33,8 @@ struct slot {
 static ATOMIC(struct slot *) slots; /* SLOTS of them, once there was one */
 #define TAKEN UINT64_MAX
 static ATOMIC(uint64_t) orders, published;
-static ATOMIC(uint32_t) used, high; /* high: beyond it none was ever used */
-static ATOMIC(uint32_t) low; /* below it none is free, or nearly so: where to look first */
+FORKED static ATOMIC(uint32_t) used, high; /* high: beyond it none was ever used */
+FORKED static ATOMIC(uint32_t) low; /* below it none is free, or nearly so: where to look first */
 
 /* One that somebody has, or had. */
 static inline struct slot *slot(int64_t i)
@@ -305,12 +306,12 @@ void pending_drop(struct pending *p)
 			continue;
 }
 
-void pending_forked(struct pending *p)
+FORKS void pending_forked(struct pending *p)
 {
 	memset((void *)p, 0, sizeof(*p));
 }
 
-void siginfo_forked(void)
+FORKS void siginfo_forked(void)
 {
 	for (uint32_t i = 0, n = ld_rlx(&high); i < n; i++)
 		st_rlx(&owners[i], FREE);

@@ -2,6 +2,7 @@
  * scheduler's stack, or between two Gs. A thread kept for that finds a thread of the
  * program's that does not block them; if there is none, they are held until one unblocks
  * them or waits for them. Next: sigpend.c, how a thread gets one. */
+#include "early.h"
 #include "signals.h"
 
 #include <sys/syscall.h>
@@ -15,7 +16,7 @@
 #include "thread.h"
 
 /* One of each number, as pending signals are. */
-static struct {
+FORKED static _Alignas(64) struct {
 	ATOMIC(uint64_t) set;
 	struct pending held;
 	/* Those of the kernel's or out of held that are on their way to a thread or into held. */
@@ -30,7 +31,7 @@ const struct pending *signals_holds(void)
 
 /* Of the signals with a handler those that some thread did not block, once: one that all block
  * meanwhile is held here instead of in the kernel. */
-static ATOMIC(uint64_t) with_handler, unblocked;
+FORKED static ATOMIC(uint64_t) with_handler, unblocked;
 
 /* But those that a descriptor shows: it shows what the kernel holds. */
 static ATOMIC(uint64_t) shown;
@@ -104,7 +105,7 @@ void signal_discard(int sig)
 	}
 }
 
-void signals_forked(void)
+FORKS void signals_forked(void)
 {
 	handlers_forked(xchg_acq(&with_handler, 0));
 	st_rlx(&unblocked, 0);

@@ -6,6 +6,7 @@
  * not wait for him. Above the address of the first stands how often one was taken: the same may be
  * first again, with another behind it. */
 #include "cpu.h"
+#include "early.h"
 #include "os.h"
 #include "thread.h"
 
@@ -13,7 +14,7 @@ enum { SLAB = 32 * 1024, PER_SLAB = SLAB / sizeof(struct thread) };
 
 #define TAKEN ((uint64_t)1 << 48)
 
-static ATOMIC(uint64_t) spare;
+FORKED _Alignas(64) static ATOMIC(uint64_t) spare;
 
 static struct thread *first_of(uint64_t stack)
 {
@@ -82,7 +83,7 @@ void slab_give(struct thread *t)
 	put(t, t);
 }
 
-void slab_forked(void)
+FORKS void slab_forked(void)
 {
 	/* Their Gs were the parent's. */
 	st_rlx(&spare, 0);

@@ -9,13 +9,14 @@
 #include <fcntl.h>
 #include <sys/syscall.h>
 
+#include "early.h"
 #include "guard.h"
 #include "io.h"
 
 enum { STANDINS = 64, HOLDERS = 4096 };
 
-static ATOMIC(uint32_t) guard;
-static struct {
+FORKED static ATOMIC(uint32_t) guard;
+FORKED static struct {
 	int fd;
 	int users; /* 0: the place is free */
 } standins[STANDINS]; /* under guard */
@@ -74,6 +75,7 @@ void standin_done(int *fd)
 /* The low half is the descriptor, plus one; 0: the place is free. Above it: its stand-in, plus one,
  * or 0; and whether it was disconnected. */
 static ATOMIC(uint64_t) holders[HOLDERS];
+FORKED static ATOMIC(bool) anyheld; /* since the last fork */
 #define DISCONNECTED ((uint64_t)1 << 63)
 
 /* In the count of fd.h. */
@@ -105,6 +107,8 @@ bool fd_hold(struct thread *t, int fd)
 	p = fd_place(fd);
 	if (!p)
 		return false;
+	if (unlikely(!ld_rlx(&anyheld)))
+		st_rlx(&anyheld, true);
 	for (uint32_t i = 0; i < HOLDERS; i++, at++) {
 		ATOMIC(uint64_t) *place = &holders[at % HOLDERS];
 		if (ld_rlx(place) || !cas_sc(place, 0, word_of(fd)))
@@ -289,15 +293,16 @@ void fd_closed(int fd)
 		netpoll_closed(fd);
 }
 
-void fd_forked(void)
+FORKS void fd_forked(void)
 {
-	for (int i = 0; i < HOLDERS; i++) {
+	for (int i = 0; ld_rlx(&anyheld) && i < HOLDERS; i++) {
 		uint64_t word = ld_rlx(&holders[i]);
 		if (word == 0)
 			continue;
 		st_rlx(&fd_known((int)((uint32_t)word - 1))->held, 0);
 		st_rlx(&holders[i], 0);
 	}
+	st_rlx(&anyheld, false);
 	/* What they kept open is not the child's to keep. */
 	for (int i = 0; i < STANDINS; i++)
 		if (standins[i].users) {

@@ -12,6 +12,7 @@
 #include "base.h"
 #include "cpu.h"
 #include "cputimer.h"
+#include "early.h"
 #include "fd.h"
 #include "futex.h"
 #include "mutex.h"
@@ -33,12 +34,12 @@ enum {
 	NAP = 50 * 1000,
 };
 
-static ATOMIC(uint32_t) nalive;
+FORKED _Alignas(64) static ATOMIC(uint32_t) nalive;
 static struct thread mainthread;
 static struct thread *first = &mainthread; /* in a child, the one that forked */
 
 /* Detached threads on stacks of the program's: their last step is someone else's. */
-static ATOMIC(struct thread *) toreap;
+FORKED static ATOMIC(struct thread *) toreap;
 
 struct thread *thread_first(void)
 {
@@ -69,7 +70,7 @@ void thread_main_started(void)
 	wire_first_do(first);
 }
 
-void thread_forked(void)
+FORKS void thread_forked(void)
 {
 	stack_t alternate;
 

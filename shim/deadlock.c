@@ -15,6 +15,7 @@
 #include "asleep.h"
 #include "backtrace.h"
 #include "config.h"
+#include "early.h"
 #include "os.h"
 #include "signals.h"
 #include "text.h"
@@ -30,8 +31,8 @@ struct sleeper {
 	struct asleep a;
 };
 
-static uint64_t before; /* the waits of the last look, in one number */
-static bool said;
+FORKED static uint64_t before; /* the waits of the last look, in one number */
+FORKED static bool said;
 static char buf[BYTES];
 
 static enum asleep_state look(const struct g *gp, struct sleeper *s)
@@ -318,7 +319,7 @@ void deadlock_look(void)
 		os_abort();
 }
 
-void deadlock_forked(void)
+FORKS void deadlock_forked(void)
 {
 	said = false;
 	before = 0;

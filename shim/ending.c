@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "atomic.h"
+#include "early.h"
 #include "ending.h"
 #include "files.h"
 #include "os.h"
@@ -21,7 +22,7 @@
 
 enum { HIGH = 900, TABLE = 2048, COLUMN = 18, LINE = 16384 };
 
-static ATOMIC(bool) wanted;
+FORKED static ATOMIC(bool) wanted;
 static long pid;
 static const char *file;
 static int kept = -1;
@@ -302,7 +303,7 @@ void ending_print(void)
 		for_people(&s);
 }
 
-void ending_forked(void)
+FORKS void ending_forked(void)
 {
 	st_rlx(&wanted, false);
 }

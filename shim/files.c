@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "early.h"
 #include "mode.h"
 #include "syscall.h"
 

@@ -14,6 +14,7 @@
 
 #include "clones.h"
 #include "cpu.h"
+#include "early.h"
 #include "mode.h"
 #include "os.h"
 #include "real.h"

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "early.h"
 #include "guard.h"
 #include "harvest.h"
 #include "lookup.h"

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "atomic.h"
+#include "early.h"
 #include "mode.h"
 
 enum { OBJECTS = 256, HIDDEN = 0x8000, WORD_BITS = 64 };

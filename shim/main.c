@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base.h"
+#include "early.h"
 #include "mode.h"
 #include "real.h"
 #include "thread.h"

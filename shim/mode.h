@@ -5,10 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* EARLY: of a variable that is written at the start of every process, or in every fork: it stands
- * with the others on the page that the loader has written to already, for a page costs more than
- * what is on it. */
-#define EARLY __attribute__((section(".data.early")))
+#include "early.h"
 
 enum mode {
 	UNBOOTED, /* nobody has asked yet: constructors of libraries may come before ours */

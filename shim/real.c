@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "atomic.h"
+#include "early.h"
 #include "lookup.h"
 #include "mode.h"
 

@@ -13,6 +13,7 @@
 
 #include "config.h"
 #include "core.h"
+#include "early.h"
 #include "files.h"
 #include "mode.h"
 #include "os.h"
@@ -25,7 +26,7 @@ enum {
 	MOST = 256 * 1024 * 1024,
 };
 
-static struct turnlog turns;
+FORKED static struct turnlog turns;
 static struct stat file;
 static int kept = -1;
 static bool used; /* by this process, or one that it was forked from */
@@ -162,7 +163,7 @@ void record_end(void)
 		arch_syscall3(SYS_ftruncate, kept, (long)record_used(), 0);
 }
 
-void record_forked(void)
+FORKS void record_forked(void)
 {
 	turns.at = NULL;
 }

@@ -16,6 +16,7 @@
 #include "core.h"
 #include "cputimer.h"
 #include "deadlock.h"
+#include "early.h"
 #include "ending.h"
 #include "files.h"
 #include "harvest.h"
@@ -135,7 +136,7 @@ static void boot(void)
 	hears_of_forks();
 }
 
-void heddle_forked(void)
+FORKS void heddle_forked(void)
 {
 	once_forked();
 	loader_child(started);

@@ -3,6 +3,7 @@
 
 #include <asm/unistd.h>
 
+#include "early.h"
 #include "os.h"
 #include "sched.h"
 #include "syscall.h"
@@ -233,10 +234,10 @@ void turns_over(void)
 	now.what = OFF;
 }
 
-void turns_forked(void)
+FORKS void turns_forked(void)
 {
-	sched.turned = false;
-	now.what = OFF;
+	if (sched.turned)
+		now.what = OFF;
 }
 
 /* ---- what is decided ---- */

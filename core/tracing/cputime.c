@@ -3,6 +3,7 @@
 #include "cputime.h"
 
 #include "core.h"
+#include "early.h"
 #include "sched.h"
 #include "trace.h"
 
@@ -19,7 +20,7 @@ void cputime_begin(struct g *gp)
 	st_rlx(&gp->told, 0);
 }
 
-void cputime_forked(void)
+FORKS void cputime_forked(void)
 {
 	and_sc(&tracing, ~(uint32_t)TRACING_CPU);
 }

@@ -2,6 +2,7 @@
  */
 #include "drain.h"
 
+#include "early.h"
 #include "sched.h"
 #include "syscall.h"
 #include "trace.h"
@@ -259,7 +260,7 @@ bool drain_hopeless(void)
 	return drain.hopeless;
 }
 
-void drain_forked(void)
+FORKS void drain_forked(void)
 {
 	drain.file.fd = -1;
 }

@@ -2,6 +2,7 @@
 #include "trace.h"
 
 #include "cputime.h"
+#include "early.h"
 #include "sched.h"
 
 ATOMIC(uint32_t) tracing;
@@ -235,7 +236,7 @@ void trace_read(void (*fn)(uint32_t mid, const struct traceevent *ev, void *arg)
 	}
 }
 
-void trace_forked(void)
+FORKS void trace_forked(void)
 {
 	trace_on(false);
 	st_rlx(&rings, NULL);

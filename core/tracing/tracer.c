@@ -8,6 +8,7 @@
 
 #include "core.h"
 #include "drain.h"
+#include "early.h"
 #include "mthread.h"
 #include "san.h"
 #include "sched.h"
@@ -356,7 +357,7 @@ int32_t tracer_threads(void)
 	return (int32_t)ld_rlx(&tracer.thread);
 }
 
-void tracer_forked(void)
+FORKS void tracer_forked(void)
 {
 	trace_forked();
 	st_rlx(&tracer.on, 0);
