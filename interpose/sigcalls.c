@@ -441,18 +441,23 @@ EXPORT int pause(void)
 
 /* ---- jumps ---- */
 
-/* Out of a handler, as a rule: the mask comes with the jump, and past pthread_sigmask. */
-static void jump_mask(const struct __jmp_buf_tag *env)
+/* Out of a handler, as a rule: the mask comes with the jump, and past pthread_sigmask. The C
+ * library would set it once more. */
+static struct __jmp_buf_tag *with_mask_set(struct __jmp_buf_tag *env, struct __jmp_buf_tag *own)
 {
 	if (!served() || !env->__mask_was_saved || !thread_self())
-		return;
+		return env;
 	signals_mask(SIG_SETMASK, &env->__saved_mask, NULL);
+	*own = *env;
+	own->__mask_was_saved = 0;
+	return own;
 }
 
 EXPORT void siglongjmp(sigjmp_buf env, int value)
 {
-	jump_mask(env);
-	real_table.siglongjmp(env, value);
+	struct __jmp_buf_tag own;
+
+	real_table.siglongjmp(with_mask_set(env, &own), value);
 	__builtin_unreachable();
 }
 
@@ -468,8 +473,9 @@ EXPORT void _longjmp(jmp_buf env, int value)
 
 EXPORT void __longjmp_chk(jmp_buf env, int value)
 {
-	jump_mask(env);
-	real_table.__longjmp_chk(env, value);
+	struct __jmp_buf_tag own;
+
+	real_table.__longjmp_chk(with_mask_set(env, &own), value);
 	__builtin_unreachable();
 }
 
