@@ -307,11 +307,83 @@ C
 	done
 }
 
-# Long names are what takes the loader so long: 0.2 s natively.
-@test "whoever loads a large library gives way while the loader is at it" {
+# large LIBRARY TIMES: it takes the loader a microsecond for each, of long names.
+large() {
+	local name
 	name=$(printf 'n%.0s' {1..2000})
-	echo "int ${name}a, ${name}b; struct { void *a, *b; } all[100000] = { [0 ... 99999] = { &${name}a, &${name}b } };" |
-		gcc -shared -fPIC -Wl,-z,nocombreloc -x c - -o "$work/large.so"
+	echo "int ${name}a, ${name}b; struct { void *a, *b; } all[$2] = { [0 ... $2 - 1] = { &${name}a, &${name}b } };
+		__thread char large[131072] = { 1 };" | gcc -shared -fPIC -Wl,-z,nocombreloc -x c - -o "$1"
+}
+
+# One that is being loaded may have the number of one that is gone, not the last, which threads knew that were made meanwhile.
+@test "threads end while a library with thread-local variables is loaded" {
+	large "$work/large.so" 20000
+	for small in small later; do
+		echo "__thread int $small = 7; int *of(void) { return &$small; }" |
+			gcc -shared -fPIC -ftls-model=initial-exec -x c - -o "$work/$small.so"
+	done
+	cat >"$work/loads.c" <<'C'
+#include <dlfcn.h>
+#include <pthread.h>
+static _Atomic int loaded;
+static __thread int fresh = 3;
+static pthread_barrier_t all;
+static void *ends(void *arg)
+{
+	int was = fresh++;
+	pthread_barrier_wait(&all);
+	return was == 3 ? arg : &fresh;
+}
+static void eight(void)
+{
+	pthread_t t[8];
+	for (int i = 0; i < 8; i++)
+		if (pthread_create(&t[i], NULL, ends, NULL) != 0)
+			__builtin_abort();
+	for (int i = 0; i < 8; i++) {
+		void *stale;
+		if (pthread_join(t[i], &stale) != 0 || stale)
+			__builtin_abort();
+	}
+}
+static void *loads(void *arg)
+{
+	void *large = dlopen(arg, RTLD_NOW);
+	loaded = 1;
+	return large;
+}
+int main(int argc, char **argv)
+{
+	pthread_t t;
+	void *small, *later, *large;
+	pthread_barrier_init(&all, NULL, 8);
+	for (int i = 0; i < 3; i++) {
+		small = dlopen(argv[argc - 2], RTLD_NOW);
+		later = dlopen(argv[argc - 1], RTLD_NOW);
+		eight();
+		if (!small || !later || dlclose(small) != 0)
+			return 1;
+		loaded = 0;
+		pthread_create(&t, NULL, loads, argv[argc - 3]);
+		while (!loaded)
+			eight();
+		pthread_join(t, &large);
+		if (!large || dlclose(large) != 0 || dlclose(later) != 0)
+			return 1;
+	}
+	return 0;
+}
+C
+	gcc -pthread "$work/loads.c" -o "$work/loads"
+	"$work/loads" "$work/large.so" "$work/small.so" "$work/later.so"
+	for p in 1 2 8; do
+		run preloaded $p timeout 60 "$work/loads" "$work/large.so" "$work/small.so" "$work/later.so"
+		[ "$status" -eq 0 ]
+	done
+}
+
+@test "whoever loads a large library gives way while the loader is at it" {
+	large "$work/large.so" 100000
 	cat >"$work/yields.c" <<'C'
 #include <dlfcn.h>
 #include <pthread.h>

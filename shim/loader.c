@@ -17,7 +17,7 @@
 #include "real.h"
 #include "thread.h"
 
-EARLY static pthread_mutex_t *list; /* glibc's */
+EARLY static pthread_mutex_t *list, *loads; /* glibc's */
 EARLY static bool lost;
 
 /* Written by every walk: on a cache line that nobody else reads. */
@@ -79,6 +79,10 @@ void loader_init(void)
 	for (int i = 0; i < s.n && !list; i++)
 		if (s.held[i]->__data.__lock == 0 && s.held[i]->__data.__owner == 0)
 			list = s.held[i];
+	/* glibc has the two side by side. */
+	if (list && (uintptr_t)(list - 1) >= s.lo &&
+	    list[-1].__data.__kind == PTHREAD_MUTEX_RECURSIVE_NP)
+		loads = list - 1;
 }
 
 /* ---- walks ---- */
@@ -90,6 +94,17 @@ static void walked(void)
 		futex_wake(&now.walkers, FUTEX_ANY, (uint32_t)FUTEX_ANY, 0);
 }
 
+static bool take(void)
+{
+	if (loads && real_table.pthread_mutex_trylock(loads) != 0)
+		return false;
+	if (!list || real_table.pthread_mutex_trylock(list) == 0)
+		return true;
+	if (loads)
+		real_table.pthread_mutex_unlock(loads);
+	return false;
+}
+
 /* Either counts itself, and then looks for the other: sequentially consistent, so that a walker
  * goes without, or the forker waits. */
 bool loader_take(void)
@@ -99,7 +114,7 @@ bool loader_take(void)
 	add_sc(&now.walkers, 1);
 	if (!unlikely(ld_sc(&now.forkers) != 0)) {
 		guard_lock(&now.alone);
-		if (!list || real_table.pthread_mutex_trylock(list) == 0)
+		if (take())
 			return true;
 		guard_unlock(&now.alone);
 	}
@@ -111,6 +126,8 @@ void loader_letgo(void)
 {
 	if (list)
 		real_table.pthread_mutex_unlock(list);
+	if (loads)
+		real_table.pthread_mutex_unlock(loads);
 	guard_unlock(&now.alone);
 	walked();
 }

@@ -1,9 +1,11 @@
-/* The loader's list of objects, and its lock.
+/* The loader's list of objects, and its locks.
  *
- * Whoever walks through the list (dl_iterate_phdr) holds it, the program's callbacks as well, and
- * whoever loads or unloads an object for a moment. glibc does not renew it in the child of a fork:
- * who held it there is not here to let it go. Natively neither a new thread needs it nor one that
- * ends; so nobody waits for it here either: who does not get it does without. */
+ * Whoever walks through the list (dl_iterate_phdr) holds one, the program's callbacks as well, and
+ * whoever loads or unloads an object for a moment; and another as long as he is at it, in which the
+ * list says of a thread's variables what is not so: an object is there before its number is known
+ * to be another's no more. glibc does not renew them in the child of a fork: who held one there is
+ * not here to let it go. Natively neither a new thread needs them nor one that ends; so nobody
+ * waits for them here either: who does not get both does without. */
 #ifndef HEDDLE_LOADER_H
 #define HEDDLE_LOADER_H
 
@@ -29,7 +31,8 @@ void loader_forks(void);
 void loader_forked(void);
 void loader_child(bool threads);
 
-/* loader_lost: who has the lock is not in this process, or may not be: nobody walks any more. */
+/* loader_lost: who has the list's lock is not in this process, or may not be: nobody walks any
+ * more. */
 bool loader_lost(void);
 
 #endif
