@@ -127,15 +127,14 @@ void fd_closed(int fd);
 
 /* standin_use: the running thread, in a call, has become a user of the stand-in *fd. standin_done:
  * it is none any more. */
-void standin_use(int *fd);
-void standin_done(int *fd);
+void standin_use(const int *fd);
+void standin_done(const int *fd);
 
 /* fd_hold: the running thread t is in a call on fd, asleep or not, and on one other at most: if fd
  * is closed meanwhile it goes on with the old file, as natively. False: there is no room for it.
  * fd_holds: is there any? fd_held: fd, or the number that stands for it since it was closed.
- * fd_letgo: of none any more; for any t. fd_leaves: nor does it use a stand-in: their numbers
- * become -1. So do handlers of the program's run, and who is cancelled: natively the call has
- * ended then. */
+ * fd_letgo: of none any more; for any t. The handlers of the program's run without: natively the
+ * call has ended then. fd_leaves: nor does t, which ends, use a stand-in. */
 bool fd_holds(const struct thread *t);
 bool fd_hold(struct thread *t, int fd);
 int fd_held(const struct thread *t, int fd);

@@ -183,6 +183,24 @@ static bool tries_again(struct io *io)
 	return may;
 }
 
+static void takes_standin(struct io *io, int fd)
+{
+	if (!io->standin)
+		io->given = io->fd;
+	io->standin = true;
+	io->fd = fd;
+	standin_use(&io->fd);
+}
+
+/* If a handler has run: as the kernel has it, with whatever the number is now. */
+static void begins_anew(struct io *io, const struct thread *t)
+{
+	if (ld_rlx(&t->handled) == io->handled)
+		return;
+	io->handled = ld_rlx(&t->handled);
+	io_end(io);
+}
+
 enum { LOOK_AGAIN = 1000000000 };
 
 long io_block(struct io *io)
@@ -234,16 +252,17 @@ long io_block(struct io *io)
 		cancel_point();
 		if (io_interrupted(io, t))
 			return -EINTR;
-		io->handled = ld_rlx(&t->handled);
+		begins_anew(io, t);
 		return 0;
 	case -ESTALE:
-		if (io->standin)
-			standin_done(&io->fd);
-		io->standin = w.moved >= 0;
-		if (!io->standin)
+		io_end(io);
+		if (w.moved < 0)
 			return -EBADF;
-		io->fd = w.moved;
-		standin_use(&io->fd);
+		takes_standin(io, w.moved);
+		if (io_interrupted(io, t))
+			return -EINTR;
+		/* Before or after it was closed, who knows. */
+		io->handled = ld_rlx(&t->handled);
 		return 0;
 	default:
 		/* The poller cannot watch it, or has no room. */
@@ -267,4 +286,5 @@ void io_end_slow(struct io *io)
 {
 	standin_done(&io->fd);
 	io->standin = false;
+	io->fd = io->given;
 }

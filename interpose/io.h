@@ -22,7 +22,7 @@ struct io {
 	uint32_t ticket;
 	int local; /* the type of a socket of AF_UNIX that is sent to, else 0; once asked or begun
 		    */
-	bool standin; /* fd stands for one that was closed meanwhile */
+	bool standin; /* fd stands for the given one, which was closed meanwhile */
 	bool asked; /* whether it may block; then deadline is known */
 	bool timed;
 	bool vector; /* buf is one, of n elements */
@@ -42,6 +42,7 @@ struct io {
 	int flags;
 	void *addr;
 	void *addrlen;
+	int given; /* known if standin */
 };
 
 /* io_init: a call that is about to begin. A store for each word: a compiler that is to make it all

@@ -145,7 +145,7 @@ static void handle(int sig, siginfo_t *info, ucontext_t *uc, bool call)
 	if (first)
 		before = aside.unmasked;
 	accept_leaves(t);
-	fd_leaves(t);
+	fd_letgo(t);
 	uc->uc_stack = altstack_begin(t);
 	run_handler(action, sig, info, uc);
 	/* The child of a fork that it made goes on where the thread was, in a call of ours perhaps.

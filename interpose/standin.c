@@ -46,26 +46,26 @@ static void put(int fd)
 	gunhold();
 }
 
-/* One for which there is no place stays if its user does not come back. */
-void standin_use(int *fd)
+void standin_use(const int *fd)
 {
 	struct thread *t = thread_self();
 
 	for (int i = 0; i < STANDINS_USED; i++)
-		if (!ld_rlx(&t->standins[i])) {
-			st_rlx(&t->standins[i], fd);
+		if (!ld_rlx(&t->standins[i].at)) {
+			t->standins[i].fd = *fd;
+			st_rel(&t->standins[i].at, fd);
 			break;
 		}
 }
 
-void standin_done(int *fd)
+void standin_done(const int *fd)
 {
 	struct thread *t = thread_self();
 
 	ghold();
 	for (int i = 0; i < STANDINS_USED; i++)
-		if (ld_rlx(&t->standins[i]) == fd)
-			st_rlx(&t->standins[i], NULL);
+		if (ld_rlx(&t->standins[i].at) == fd)
+			st_rlx(&t->standins[i].at, NULL);
 	put_held(*fd);
 	gunhold();
 }
@@ -158,13 +158,10 @@ void fd_leaves(struct thread *t)
 {
 	fd_letgo(t);
 	for (int i = 0; i < STANDINS_USED; i++) {
-		int *fd = ld_rlx(&t->standins[i]), was;
-		if (!fd)
+		if (!ld_rlx(&t->standins[i].at))
 			continue;
-		st_rlx(&t->standins[i], NULL);
-		was = *fd;
-		*fd = -1;
-		put(was);
+		st_rlx(&t->standins[i].at, NULL);
+		put(t->standins[i].fd);
 	}
 }
 

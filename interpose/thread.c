@@ -132,12 +132,11 @@ static void reap_some(void)
 }
 
 /* Nothing of the program's runs on it after this, or the process ends, with the thread's own mask,
- * which is given. What pthread_exit needs is there until then, for handlers and for what exit
- * calls.
- */
+ * which is given. What pthread_exit needs is there until then, for handlers and what exit calls. */
 static void thread_done(struct thread *t, uint64_t mask)
 {
 	robust_end(t);
+	fd_leaves(t);
 	queue_forget(NULL);
 	/* In the child of a fork that created no thread it is the only one. */
 	if (heddle_started()) {

@@ -67,7 +67,7 @@ struct pending {
 	ATOMIC(uint32_t) queued[QUEUED_SIGNALS]; /* of real-time signals, how many */
 };
 
-/* By one call. */
+/* Of more nobody knows when a thread ends within the call. */
 enum { STANDINS_USED = 4 };
 
 struct thread {
@@ -79,7 +79,11 @@ struct thread {
 	ATOMIC(int32_t) accepts; /* the listener it answers for (accept.c), plus one; or 0 */
 	ATOMIC(uint32_t) holds[2]; /* its places among those who hold a descriptor (standin.c), plus
 				      one */
-	ATOMIC(int *) standins[STANDINS_USED]; /* where its call has the numbers of those it uses */
+	/* Those that it uses, and where its call has their numbers. */
+	struct {
+		ATOMIC(const int *) at;
+		int fd;
+	} standins[STANDINS_USED];
 	ATOMIC(bool) connects; /* in a connect that it is to be called out of */
 	ATOMIC(bool) becoming; /* it is in exec_begins .. exec_failed */
 	ATOMIC(bool) making; /* a child whose number it does not know yet */

@@ -3,7 +3,6 @@
 #include "event.h"
 
 #include <poll.h>
-#include <setjmp.h>
 
 static int ends[2];
 static struct event entered;
@@ -83,54 +82,33 @@ TEST_IN(20, who_is_cancelled_keeps_nothing_open)
 
 /* ---- a handler that does not come back ---- */
 
-static sigjmp_buf out;
-
-static void jumps(int sig)
-{
-	siglongjmp(out, sig);
-}
-
 static void exits(int sig)
 {
 	pthread_exit((void *)(long)sig);
 }
 
-static void *is_thrown_out(void *arg)
+static void *is_interrupted(void *arg)
 {
-	int sig = sigsetjmp(out, 1);
-
-	if (sig)
-		return (void *)(long)sig;
 	tick(&entered);
 	calls[(long)arg](ends[0]);
 	return NULL;
 }
 
-static void thrown_out_by(void (*handler)(int))
+TEST_IN(20, who_ends_in_a_handler_keeps_nothing_open)
 {
-	struct sigaction action = { .sa_handler = handler };
+	struct sigaction action = { .sa_handler = exits };
 	pthread_t t;
 	void *r;
 
 	signal(SIGPIPE, SIG_IGN);
 	EXPECT_EQ(sigaction(SIGUSR1, &action, NULL), 0);
 	for (long i = 0; i < TIMES; i++) {
-		close_under(is_thrown_out, (void *)(i % CALLS), &t);
+		close_under(is_interrupted, (void *)(i % CALLS), &t);
 		EXPECT_EQ(pthread_kill(t, SIGUSR1), 0);
 		EXPECT_EQ(pthread_join(t, &r), 0);
 		EXPECT_EQ((long)r, SIGUSR1);
 		nobody_is_left();
 	}
-}
-
-TEST_IN(20, who_jumps_out_of_a_handler_keeps_nothing_open)
-{
-	thrown_out_by(jumps);
-}
-
-TEST_IN(20, who_ends_in_a_handler_keeps_nothing_open)
-{
-	thrown_out_by(exits);
 }
 
 /* ---- one that comes back ---- */
@@ -164,5 +142,38 @@ TEST_IN(20, a_handler_that_returns_finds_the_number_closed)
 		EXPECT_EQ(pthread_kill(t, SIGUSR1), 0);
 		EXPECT_EQ(pthread_join(t, NULL), 0);
 		nobody_is_left();
+	}
+}
+
+static int others[2];
+
+static void *finds_another(void *arg)
+{
+	char c = 0;
+
+	tick(&entered);
+	EXPECT_EQ(read(ends[0], &c, 1), 1);
+	EXPECT_EQ(c, 'y');
+	return arg;
+}
+
+TEST_IN(20, a_handler_that_returns_finds_another_file_by_the_number)
+{
+	struct sigaction action = { .sa_handler = returns, .sa_flags = SA_RESTART };
+	pthread_t t;
+
+	signal(SIGPIPE, SIG_IGN);
+	EXPECT_EQ(sigaction(SIGUSR1, &action, NULL), 0);
+	for (int i = 0; i < TIMES; i++) {
+		close_under(finds_another, NULL, &t);
+		EXPECT_EQ(pipe(others), 0);
+		EXPECT_EQ(dup2(others[0], ends[0]), ends[0]);
+		EXPECT_EQ(pthread_kill(t, SIGUSR1), 0);
+		EXPECT_EQ(write(others[1], "y", 1), 1);
+		EXPECT_EQ(pthread_join(t, NULL), 0);
+		nobody_is_left();
+		close(ends[0]);
+		close(others[0]);
+		close(others[1]);
 	}
 }
