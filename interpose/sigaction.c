@@ -106,7 +106,7 @@ const struct action *action_take(int sig)
 
 	do
 		a = action_look(sig);
-	while (a->after != a && !cas_acq(&current[sig], a, a->after));
+	while (a->after != a && actions_ours() && !cas_acq(&current[sig], a, a->after));
 	return a;
 }
 
@@ -145,6 +145,15 @@ static bool stays(int sig)
 	       signal_action(sig, NULL, &now) == 0 && ours(&now);
 }
 
+static void make_ours(struct sigaction *act)
+{
+	act->sa_sigaction = on_signal;
+	act->sa_flags |= SA_SIGINFO;
+	act->sa_flags &= (int)~SA_RESETHAND; /* action_take */
+	/* handle() sets the program's. */
+	sigfillset(&act->sa_mask);
+}
+
 /* Notes the program's and makes it ours; *was is what was noted before. False: there is no memory.
  */
 static bool take_over(int sig, struct sigaction *act, const struct action **was)
@@ -158,12 +167,25 @@ static bool take_over(int sig, struct sigaction *act, const struct action **was)
 	if (!action)
 		return false;
 	*was = xchg_sc(&current[sig], action);
-	act->sa_sigaction = on_signal;
-	act->sa_flags |= SA_SIGINFO;
-	act->sa_flags &= (int)~SA_RESETHAND; /* action_take */
-	/* handle() sets the program's. */
-	sigfillset(&act->sa_mask);
+	make_ours(act);
 	return true;
+}
+
+/* Another may set it meanwhile. */
+void action_default(int sig, const struct action *seen)
+{
+	const struct action *a;
+	struct sigaction act = { 0 };
+
+	signal_handled(sig, false);
+	real_table.signal(sig, SIG_DFL);
+	while ((a = action_look(sig)) != seen) {
+		seen = a;
+		tell(a, &act);
+		make_ours(&act);
+		signal_action(sig, &act, NULL);
+		signal_handled(sig, true);
+	}
 }
 
 void handlers_find(void)
@@ -195,13 +217,14 @@ void handlers_start(void)
 }
 
 /* In a child of one thread. */
-FORKS void handlers_forked(uint64_t set)
+FORKS void handlers_forked(void)
 {
 	for (int sig = 1; sig < SIGNALS; sig++) {
-		struct sigaction act = { 0 };
-		if (!(set & signal_bit(sig)))
+		const struct action *a = action_look(sig);
+		struct sigaction act;
+		if (!a || signal_action(sig, NULL, &act) != 0 || !ours(&act))
 			continue;
-		tell(action_look(sig), &act);
+		tell(a, &act);
 		signal_action(sig, &act, NULL);
 	}
 }
@@ -241,31 +264,39 @@ static int set_behind(int sig, const struct sigaction *act, struct sigaction *be
 	return r;
 }
 
+/* What the kernel says, who has it from the C library. *was: what was noted then. */
+static void tell_old(int sig, const struct action *was, const struct sigaction *before,
+		     struct sigaction *old)
+{
+	*old = *before;
+	if (!ours(before))
+		return;
+	/* The first was noted just now, by another. */
+	tell(was ? was : action_look(sig), old);
+	old->sa_flags |= before->sa_flags & RESTORER;
+}
+
 EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old)
 {
 	const struct action *was;
 	struct sigaction before;
 	int r;
 
-	if (!served() || sig <= 0 || sig >= SIGNALS || !heddle_started() ||
-	    (!thread_self() && !actions_ours()))
+	if (!served() || sig <= 0 || sig >= SIGNALS || !heddle_started())
 		return real_table.sigaction(sig, act, old);
 	was = action_look(sig);
-	if (act && was && was->handler)
-		signals_pull();
-	if (!act)
+	if (!thread_self() && !actions_ours()) {
+		r = real_table.sigaction(sig, act, &before);
+	} else if (!act) {
 		r = real_table.sigaction(sig, NULL, &before);
-	else if (kernels == real_table.sigaction)
-		r = set(sig, act, &before, &was);
-	else
-		r = set_behind(sig, act, &before, &was);
-	if (r == 0 && old) {
-		*old = before;
-		if (ours(&before)) {
-			tell(was, old);
-			old->sa_flags |= before.sa_flags & RESTORER;
-		}
+	} else {
+		if (was && was->handler)
+			signals_pull();
+		r = kernels == real_table.sigaction ? set(sig, act, &before, &was)
+						    : set_behind(sig, act, &before, &was);
 	}
+	if (r == 0 && old)
+		tell_old(sig, was, &before, old);
 	return r;
 }
 
@@ -284,7 +315,8 @@ static plain *set_plain(int sig, plain *handler, int flags)
 
 EXPORT plain *signal(int sig, plain *handler)
 {
-	return served() ? set_plain(sig, handler, SA_RESTART) : real_table.signal(sig, handler);
+	return served() ? set_plain(sig, handler, signal_interrupts(sig) ? 0 : SA_RESTART)
+			: real_table.signal(sig, handler);
 }
 
 EXPORT plain *bsd_signal(int sig, plain *handler)

@@ -25,8 +25,7 @@ static void run_handler(const struct action *action, int sig, siginfo_t *info, v
 	full *fn;
 
 	if (!action->handler) {
-		signal_handled(sig, false);
-		real_table.signal(sig, SIG_DFL);
+		action_default(sig, action);
 		/* Not to this kernel thread, which the G may leave before it lets it in again. */
 		arch_syscall3(SYS_kill, getpid(), sig, 0);
 		return;
@@ -154,7 +153,8 @@ static void handle(int sig, siginfo_t *info, ucontext_t *uc, bool call)
 		memcpy(&uc->uc_sigmask, &before, sizeof(before));
 		return;
 	}
-	/* As if it had come before the call. */
+	/* As if it had come before the call; or as what is none. */
+	late = late || !action->handler;
 	if (!late)
 		st_rlx(&t->handled, ld_rlx(&t->handled) + 1);
 	if (!late && !(action->flags & SA_RESTART))

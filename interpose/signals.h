@@ -162,7 +162,8 @@ void siginfo_forked(void);
 struct action {
 	const struct action *older;
 	const struct action *after; /* what there is when it has been taken: itself, as a rule */
-	void (*handler)(int); /* SIG_DFL: for one that comes late */
+	void (*handler)(
+		int); /* SIG_DFL: of one that was to run once, or that ours still stands for */
 	int flags;
 	uint64_t mask;
 };
@@ -173,15 +174,21 @@ const struct action *action_look(int sig);
 const struct action *action_take(int sig);
 bool actions_ours(void);
 
+/* action_default: what was taken is no handler: it is the kernel's from here on. */
+void action_default(int sig, const struct action *seen);
+
+/* signal_interrupts: so says siginterrupt. */
+bool signal_interrupts(int sig);
+
 /* signal_action: sigaction, as the kernel has it, whatever another library makes of it. */
 int signal_action(int sig, const struct sigaction *act, struct sigaction *old);
 
 /* handlers_find: looks for what signal_action goes by, as long as it is found by name.
  * handlers_start: from here on ours stands before the program's handlers. handlers_forked: not any
- * more, in a child of one thread; set: which have one. */
+ * more, in a child of one thread. */
 void handlers_find(void);
 void handlers_start(void);
-void handlers_forked(uint64_t set);
+void handlers_forked(void);
 
 /* on_signal: ours. In sighandler.c. */
 void on_signal(int sig, siginfo_t *info, void *uc);

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "signals.h"
 #include "thread.h"
 
 typedef void plain(int);
@@ -105,15 +106,27 @@ EXPORT int siggetmask(void)
 	return mask_all(SIG_BLOCK, 0);
 }
 
+/* Those whose handlers interrupt, also such as signal will set. */
+static ATOMIC(uint64_t) interrupting;
+
+bool signal_interrupts(int sig)
+{
+	return sig > 0 && sig < SIGNALS && (ld_rlx(&interrupting) & signal_bit(sig));
+}
+
 EXPORT int siginterrupt(int sig, int interrupt)
 {
 	struct sigaction act;
 
-	if (sigaction(sig, NULL, &act) < 0)
+	/* It has a set of its own, for a program that runs natively. */
+	if (real_table.siginterrupt(sig, interrupt) < 0 || sigaction(sig, NULL, &act) < 0)
 		return -1;
-	if (interrupt)
+	if (interrupt) {
+		or_sc(&interrupting, signal_bit(sig));
 		act.sa_flags &= ~SA_RESTART;
-	else
+	} else {
+		and_sc(&interrupting, ~signal_bit(sig));
 		act.sa_flags |= SA_RESTART;
+	}
 	return sigaction(sig, &act, NULL);
 }

@@ -107,7 +107,8 @@ void signal_discard(int sig)
 
 FORKS void signals_forked(void)
 {
-	handlers_forked(xchg_acq(&with_handler, 0));
+	handlers_forked();
+	st_rlx(&with_handler, 0);
 	st_rlx(&unblocked, 0);
 	pending_forked(&off.held);
 	st_rlx(&off.moving, 0);

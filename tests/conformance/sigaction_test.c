@@ -79,6 +79,116 @@ TEST(flags_are_told_as_they_were_before_there_were_threads)
 	among_others(finds_flags, &flags);
 }
 
+static void *asks_in_a_child_of_vfork(void *arg)
+{
+	struct sigaction old;
+	pid_t pid;
+
+	act_on(SIGUSR1, raises_again, 0, 0);
+	pid = vfork();
+	if (pid == 0) {
+		sigaction(SIGUSR1, NULL, &old);
+		_exit(old.sa_handler != raises_again);
+	}
+	EXPECT_EQ(status_of(pid), 0);
+	return arg;
+}
+
+TEST(a_child_of_vfork_is_told_the_handler)
+{
+	among_others(asks_in_a_child_of_vfork, NULL);
+}
+
+/* As programs have it that are older than its being deprecated. */
+int interrupting(int sig, int on) __asm__("siginterrupt");
+
+static int flags_by_signal(int sig)
+{
+	struct sigaction action;
+
+	EXPECT(signal(sig, raises_again) != SIG_ERR);
+	EXPECT_EQ(sigaction(sig, NULL, &action), 0);
+	return action.sa_flags & SA_RESTART;
+}
+
+static void *interrupts(void *arg)
+{
+	EXPECT_EQ(flags_by_signal(SIGUSR1), SA_RESTART);
+	EXPECT_EQ(interrupting(SIGUSR1, 1), 0);
+	EXPECT_EQ(flags_by_signal(SIGUSR1), 0);
+	EXPECT_EQ(flags_by_signal(SIGUSR2), SA_RESTART);
+	EXPECT_EQ(interrupting(SIGUSR1, 0), 0);
+	EXPECT_EQ(flags_by_signal(SIGUSR1), SA_RESTART);
+	return arg;
+}
+
+TEST(siginterrupt_holds_for_what_signal_sets_later)
+{
+	interrupts(NULL);
+	among_others(interrupts, NULL);
+}
+
+/* ---- two at a time ---- */
+
+static pthread_barrier_t both;
+
+static void *sets_them_all(void *arg)
+{
+	struct sigaction action = { .sa_handler = raises_again }, old;
+
+	for (int sig = 34; sig <= SIGRTMAX; sig++) {
+		pthread_barrier_wait(&both);
+		if (arg) {
+			EXPECT_EQ(sigaction(sig, &action, &old), 0);
+			EXPECT(old.sa_handler == SIG_DFL || old.sa_handler == raises_again);
+		}
+		EXPECT_EQ(sigaction(sig, NULL, &old), 0);
+		EXPECT(old.sa_handler == SIG_DFL || old.sa_handler == raises_again);
+	}
+	return NULL;
+}
+
+TEST(the_first_handler_is_set_by_two_and_asked_for_by_others)
+{
+	pthread_t t[4];
+
+	pthread_barrier_init(&both, NULL, 4);
+	for (int i = 0; i < 4; i++)
+		EXPECT_EQ(pthread_create(&t[i], NULL, sets_them_all, i < 2 ? &both : NULL), 0);
+	join(t, 4);
+}
+
+/* ---- one that was to run once ---- */
+
+static struct event asleep, awake_again;
+
+static void *pauses_after_one(void *arg)
+{
+	act_on(SIGURG, raises_again, (int)SA_RESETHAND, 0);
+	handled = 2;
+	raise(SIGURG);
+	EXPECT_EQ(handled, 3);
+	tick(&asleep);
+	EXPECT_EQ(pause(), -1);
+	tick(&awake_again);
+	return arg;
+}
+
+TEST(what_is_ignored_again_ends_no_pause)
+{
+	pthread_t t;
+
+	act_on(SIGUSR1, raises_again, 0, 0);
+	EXPECT_EQ(pthread_create(&t, NULL, pauses_after_one, NULL), 0);
+	await(&asleep, 1);
+	settle();
+	EXPECT_EQ(pthread_kill(t, SIGURG), 0);
+	settle();
+	EXPECT_EQ(awake_again.n, 0);
+	interrupt(t, SIGUSR1, &awake_again, 1);
+	EXPECT_EQ(pthread_join(t, NULL), 0);
+}
+
 /* ---- one that is set while signals come ---- */
 
 static _Atomic int with_mask, without, enough;
