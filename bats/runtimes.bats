@@ -307,6 +307,39 @@ C
 	done
 }
 
+# Static storage: the loader tells of it only in threads that it makes later.
+@test "small thread-local variables of a library that is loaded later are each thread's own" {
+	echo '__thread int small = 7; int take(void) { return small++; }' |
+		gcc -shared -fPIC -ftls-model=initial-exec -x c - -o "$work/small.so"
+	cat >"$work/takes.c" <<'C'
+#include <dlfcn.h>
+#include <pthread.h>
+static int (*take)(void);
+static void *takes(void *arg) { return take && take() != 7 ? &take : arg; }
+int main(int argc, char **argv)
+{
+	pthread_t t[4];
+	void *wrong;
+	for (int k = 0; k < 6; k++) {
+		for (int i = 0; i < 4; i++)
+			pthread_create(&t[i], NULL, takes, NULL);
+		for (int i = 0; i < 4; i++)
+			if (pthread_join(t[i], &wrong) != 0 || wrong)
+				return 1;
+		if (k == 1)
+			take = (int (*)(void))dlsym(dlopen(argv[argc - 1], RTLD_NOW), "take");
+	}
+	return !take;
+}
+C
+	gcc -pthread "$work/takes.c" -o "$work/takes"
+	"$work/takes" "$work/small.so"
+	for p in 1 2 8; do
+		run preloaded $p timeout 20 "$work/takes" "$work/small.so"
+		[ "$status" -eq 0 ]
+	done
+}
+
 # large LIBRARY TIMES: it takes the loader a microsecond for each, of long names.
 large() {
 	local name

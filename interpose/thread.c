@@ -167,7 +167,7 @@ static void __attribute__((noreturn)) thread_finish(struct thread *t)
 			gopark(NULL, NULL, 0);
 	}
 	/* What glibc counts of ceilings ends with its own thread. */
-	t->stale = !thread_locals_renew() || t->ceilings;
+	t->stale = !thread_locals_renew(t) || t->ceilings;
 	thread_unwire(t);
 	gpursued(t->gp);
 	gkeep(true);
@@ -245,6 +245,7 @@ static int thread_make(struct thread *t)
 {
 	t->harvest.keeps = thread_self() ? keeps : NULL;
 	t->glibcs_robust = NULL;
+	t->seen = tls_seen();
 	return harvest_make(&t->harvest, t->tid);
 }
 

@@ -101,6 +101,8 @@ struct thread {
 	bool stale; /* its thread-local variables are not renewed: to be made anew before it serves
 		       again */
 	bool reaped; /* of such a one glibc has nothing any more */
+	bool destroyed; /* its thread-local objects have been: others are not */
+	unsigned long long seen; /* of libraries, when glibc made it (tls_image.h) */
 	bool main;
 	bool own; /* heddle's, not the program's */
 	bool parent; /* it made a child once */
@@ -231,10 +233,10 @@ void thread_main_ended(void) __attribute__((noreturn));
 void thread_vanish(struct thread *t) __attribute__((noreturn));
 
 /* thread_locals_end: the program's destructors of thread-local data. thread_locals_renew: every
- * image of it as for a fresh thread, but for libc's own; nothing of the program's runs on it any
- * more. False if that cannot be: the thread serves no other. In tsd.c. */
+ * image of it as for a fresh thread, and what of libc's own a program can see; nothing of the
+ * program's runs on it any more. False if that cannot be: the thread serves no other. In tsd.c. */
 void thread_locals_end(void);
-bool thread_locals_renew(void);
+bool thread_locals_renew(struct thread *t);
 
 /* cancel_point: ends the thread if it is cancelled. cancel_begin .. cancel_end: about a wait
  * that a cancellation ends with EINTR; cancel_begin and cancel_end are cancel_points. */

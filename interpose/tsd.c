@@ -1,10 +1,13 @@
 /* The end of a thread's local data: thread-specific keys and thread-local variables. Owns
  * the table of destructors. The values themselves are glibc's, in the thread block, so
  * that pthread_getspecific stays glibc's own. */
+#include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
 #include <link.h>
 #include <locale.h>
+#include <netdb.h>
+#include <resolv.h>
 #include <string.h>
 
 #include "loader.h"
@@ -64,9 +67,20 @@ static bool run_destructors(void)
 	return any;
 }
 
+/* What is registered after they were called glibc never calls. */
+EXPORT int __cxa_thread_atexit_impl(void (*fn)(void *), void *object, void *library)
+{
+	struct thread *t = served() ? thread_self() : NULL;
+
+	return t && t->destroyed ? 0 : real_table.__cxa_thread_atexit_impl(fn, object, library);
+}
+
 void thread_locals_end(void)
 {
+	struct thread *t = thread_self();
+
 	tls_call_destructors();
+	t->destroyed = !t->main;
 	for (int round = 0; round < PTHREAD_DESTRUCTOR_ITERATIONS && run_destructors(); round++)
 		continue;
 	/* What the last round's destructors set is lost, as it is in glibc. */
@@ -75,13 +89,30 @@ void thread_locals_end(void)
 			pthread_setspecific(key, NULL);
 }
 
-bool thread_locals_renew(void)
+/* As glibc ends it, but for malloc's cache, which is of use to the next. */
+static void renew_libc(void)
 {
+	uselocale(LC_GLOBAL_LOCALE);
+	/* It forgets what it has told. */
+	while (dlerror())
+		continue;
+	if (_res.options & RES_INIT) {
+		res_nclose(&_res);
+		_res.options = 0;
+	}
+	h_errno = 0;
+	errno = 0;
+}
+
+bool thread_locals_renew(struct thread *t)
+{
+	bool all;
+
+	t->destroyed = false;
 	if (!loader_take())
 		return false;
-	tls_reset();
+	all = tls_reset(t->seen);
 	loader_letgo();
-	uselocale(LC_GLOBAL_LOCALE);
-	errno = 0;
-	return true;
+	renew_libc();
+	return all;
 }

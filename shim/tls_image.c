@@ -25,6 +25,7 @@ static size_t most; /* the room of static storage, that for libraries to come in
 static size_t widest; /* and takes */
 static ATOMIC(uint32_t) others; /* modules that are not in the list may exist */
 static ATOMIC(unsigned long long) adds; /* how many objects had come when none did */
+static ATOMIC(unsigned long long) seen; /* at the last look */
 static unsigned long long subs; /* and gone, when the list was made */
 static void (*call_dtors)(void);
 
@@ -72,6 +73,7 @@ static int list_module(struct dl_phdr_info *info, size_t size, void *arg)
 	(void)size;
 	(void)arg;
 	st_rlx(&adds, info->dlpi_adds);
+	st_rlx(&seen, info->dlpi_adds);
 	subs = info->dlpi_subs;
 	if (at > widest)
 		widest = at;
@@ -136,25 +138,36 @@ static void reset(void *at, const void *image, size_t filled, size_t size)
 	memset((char *)at + filled, 0, size - filled);
 }
 
-static int reset_other(struct dl_phdr_info *info, size_t size, void *arg)
-{
-	const ElfW(Phdr) *tls = tls_of(info);
-	uintptr_t at = (uintptr_t)info->dlpi_tls_data;
-
-	(void)size;
-	(void)arg;
-	/* No data: the thread has not touched them. */
-	if (tls && at != 0 && !spared(info))
-		reset((void *)at, image_of(info, tls), tls->p_filesz, tls->p_memsz);
-	return 0;
-}
-
 static bool listed(const void *image)
 {
 	for (int i = 0; i < nmodules; i++)
 		if (modules[i].image == image)
 			return true;
 	return false;
+}
+
+struct renewal {
+	unsigned long long made; /* so many had come when the thread was made */
+	bool lacks;
+};
+
+/* No data: the thread has not touched them; or it was there before the library, which has static
+ * storage all the same, and the loader does not say where. */
+static int reset_other(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	const ElfW(Phdr) *tls = tls_of(info);
+	uintptr_t at = (uintptr_t)info->dlpi_tls_data;
+	struct renewal *r = arg;
+
+	(void)size;
+	st_rlx(&seen, info->dlpi_adds);
+	if (!tls || spared(info))
+		return 0;
+	if (at != 0)
+		reset((void *)at, image_of(info, tls), tls->p_filesz, tls->p_memsz);
+	else if (info->dlpi_adds != r->made && !listed(image_of(info, tls)))
+		r->lacks = true;
+	return 0;
 }
 
 /* Of those that went one may be in the list. */
@@ -180,18 +193,25 @@ static void see_changes(void)
 		st_rlx(&adds, now);
 }
 
-void tls_reset(void)
+unsigned long long tls_seen(void)
 {
+	return ld_rlx(&seen);
+}
+
+bool tls_reset(unsigned long long made)
+{
+	struct renewal r = { made, false };
 	uintptr_t fs;
 
 	if (!ld_rlx(&others))
 		see_changes();
 	if (ld_rlx(&others)) {
-		loader_walk(reset_other, NULL);
-		return;
+		loader_walk(reset_other, &r);
+		return !r.lacks;
 	}
 	fs = arch_getfs();
 	for (int i = 0; i < nmodules; i++)
 		reset((void *)(fs + (uintptr_t)modules[i].at), modules[i].image, modules[i].filled,
 		      modules[i].size);
+	return true;
 }

@@ -2,6 +2,7 @@
 #ifndef HEDDLE_TLS_IMAGE_H
 #define HEDDLE_TLS_IMAGE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* tls_init: when the first thread is about to be created. */
@@ -13,8 +14,10 @@ size_t tls_size(void);
 /* tls_call_destructors: those of C++'s thread_local objects, on the running thread. */
 void tls_call_destructors(void);
 
-/* tls_reset: every module's variables, but libc's and ours, as in a fresh thread.
- * Context  between loader_take and loader_letgo. */
-void tls_reset(void);
+/* tls_reset: every module's variables, but libc's and ours, as in a fresh thread. made: what
+ * tls_seen said when glibc was about to make the thread. False: of some it is not known where they
+ * are. Context  between loader_take and loader_letgo. */
+unsigned long long tls_seen(void);
+bool tls_reset(unsigned long long made);
 
 #endif
