@@ -445,7 +445,7 @@ EXPORT int pause(void)
  * library would set it once more. */
 static struct __jmp_buf_tag *with_mask_set(struct __jmp_buf_tag *env, struct __jmp_buf_tag *own)
 {
-	if (!served() || !env->__mask_was_saved || !thread_self())
+	if (!env->__mask_was_saved || !thread_self())
 		return env;
 	signals_mask(SIG_SETMASK, &env->__saved_mask, NULL);
 	*own = *env;
@@ -457,7 +457,7 @@ EXPORT void siglongjmp(sigjmp_buf env, int value)
 {
 	struct __jmp_buf_tag own;
 
-	real_table.siglongjmp(with_mask_set(env, &own), value);
+	real_table.siglongjmp(served() ? with_mask_set(env, &own) : env, value);
 	__builtin_unreachable();
 }
 
@@ -475,7 +475,7 @@ EXPORT void __longjmp_chk(jmp_buf env, int value)
 {
 	struct __jmp_buf_tag own;
 
-	real_table.__longjmp_chk(with_mask_set(env, &own), value);
+	real_table.__longjmp_chk(served() ? with_mask_set(env, &own) : env, value);
 	__builtin_unreachable();
 }
 

@@ -118,6 +118,7 @@ EXPORT int siginterrupt(int sig, int interrupt)
 {
 	struct sigaction act;
 
+	served();
 	/* It has a set of its own, for a program that runs natively. */
 	if (real_table.siginterrupt(sig, interrupt) < 0 || sigaction(sig, NULL, &act) < 0)
 		return -1;

@@ -156,6 +156,13 @@ void fd_letgo(struct thread *t)
 
 void fd_leaves(struct thread *t)
 {
+	uintptr_t any = ld_rlx(&t->holds[0]);
+
+	for (int i = 0; i < STANDINS_USED; i++)
+		any |= (uintptr_t)ld_rlx(&t->standins[i].at);
+	/* Hardly any has. */
+	if (likely(any == 0))
+		return;
 	fd_letgo(t);
 	for (int i = 0; i < STANDINS_USED; i++) {
 		if (!ld_rlx(&t->standins[i].at))

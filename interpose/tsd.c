@@ -106,13 +106,13 @@ static void renew_libc(void)
 
 bool thread_locals_renew(struct thread *t)
 {
-	bool all;
+	bool all, asks = tls_asks();
 
 	t->destroyed = false;
-	if (!loader_take())
+	if (!loader_take(asks))
 		return false;
-	all = tls_reset(t->seen);
-	loader_letgo();
+	all = tls_reset(t->seen, asks);
+	loader_letgo(asks);
 	renew_libc();
 	return all;
 }

@@ -94,27 +94,27 @@ static void walked(void)
 		futex_wake(&now.walkers, FUTEX_ANY, (uint32_t)FUTEX_ANY, 0);
 }
 
-static bool take(void)
+static bool take(bool between)
 {
-	if (loads && real_table.pthread_mutex_trylock(loads) != 0)
+	if (between && loads && real_table.pthread_mutex_trylock(loads) != 0)
 		return false;
 	if (!list || real_table.pthread_mutex_trylock(list) == 0)
 		return true;
-	if (loads)
+	if (between && loads)
 		real_table.pthread_mutex_unlock(loads);
 	return false;
 }
 
 /* Either counts itself, and then looks for the other: sequentially consistent, so that a walker
  * goes without, or the forker waits. */
-bool loader_take(void)
+bool loader_take(bool between)
 {
 	if (lost)
 		return false;
 	add_sc(&now.walkers, 1);
 	if (!unlikely(ld_sc(&now.forkers) != 0)) {
 		guard_lock(&now.alone);
-		if (take())
+		if (take(between))
 			return true;
 		guard_unlock(&now.alone);
 	}
@@ -122,11 +122,11 @@ bool loader_take(void)
 	return false;
 }
 
-void loader_letgo(void)
+void loader_letgo(bool between)
 {
 	if (list)
 		real_table.pthread_mutex_unlock(list);
-	if (loads)
+	if (between && loads)
 		real_table.pthread_mutex_unlock(loads);
 	guard_unlock(&now.alone);
 	walked();

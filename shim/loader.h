@@ -19,10 +19,11 @@ void loader_init(void);
 /* loader_walk: dl_iterate_phdr, glibc's own. */
 int loader_walk(int (*fn)(struct dl_phdr_info *, size_t, void *), void *arg);
 
-/* loader_take: may the caller walk through the list, without a wait for the program? Then
- * loader_letgo follows. Context: takes no signals; blocks for others of ours that walk. */
-bool loader_take(void);
-void loader_letgo(void);
+/* loader_take: may the caller walk through the list, without a wait for the program? Between two
+ * loads, if it asks for variables. Then loader_letgo follows. Context: takes no signals; blocks for
+ * others of ours that walk. */
+bool loader_take(bool between);
+void loader_letgo(bool between);
 
 /* loader_forks: the caller is about to fork: waits for those of ours that walk, and none begins
  * until loader_forked, in the parent. loader_child: in the child, after once_forked; were there

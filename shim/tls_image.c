@@ -198,17 +198,23 @@ unsigned long long tls_seen(void)
 	return ld_rlx(&seen);
 }
 
-bool tls_reset(unsigned long long made)
+bool tls_asks(void)
+{
+	return ld_rlx(&others) != 0;
+}
+
+bool tls_reset(unsigned long long made, bool asks)
 {
 	struct renewal r = { made, false };
 	uintptr_t fs;
 
-	if (!ld_rlx(&others))
-		see_changes();
-	if (ld_rlx(&others)) {
+	if (asks) {
 		loader_walk(reset_other, &r);
 		return !r.lacks;
 	}
+	see_changes();
+	if (ld_rlx(&others))
+		return false;
 	fs = arch_getfs();
 	for (int i = 0; i < nmodules; i++)
 		reset((void *)(fs + (uintptr_t)modules[i].at), modules[i].image, modules[i].filled,

@@ -18,6 +18,9 @@ void tls_call_destructors(void);
  * tls_seen said when glibc was about to make the thread. False: of some it is not known where they
  * are. Context  between loader_take and loader_letgo. */
 unsigned long long tls_seen(void);
-bool tls_reset(unsigned long long made);
+bool tls_reset(unsigned long long made, bool asks);
+
+/* tls_asks: does it ask the loader where they are? Then loader_take must say so. */
+bool tls_asks(void);
 
 #endif
