@@ -457,7 +457,9 @@ EXPORT void siglongjmp(sigjmp_buf env, int value)
 {
 	struct __jmp_buf_tag own;
 
-	real_table.siglongjmp(served() ? with_mask_set(env, &own) : env, value);
+	if (served())
+		env = with_mask_set(env, &own);
+	real_table.siglongjmp(env, value);
 	__builtin_unreachable();
 }
 
@@ -475,7 +477,9 @@ EXPORT void __longjmp_chk(jmp_buf env, int value)
 {
 	struct __jmp_buf_tag own;
 
-	real_table.__longjmp_chk(served() ? with_mask_set(env, &own) : env, value);
+	if (served())
+		env = with_mask_set(env, &own);
+	real_table.__longjmp_chk(env, value);
 	__builtin_unreachable();
 }
 
