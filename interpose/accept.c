@@ -47,6 +47,7 @@ static long accept_one(struct thread *t, struct io *io)
 {
 	for (;;) {
 		long r = 1;
+		io_own(io, t);
 		if (io_road(io) != ROAD_CALL) {
 			if (!io_kept(io, t))
 				continue;
@@ -54,10 +55,10 @@ static long accept_one(struct thread *t, struct io *io)
 			compiler_barrier();
 			r = io_ready(io);
 			/* It is to find what it was woken for, though that is closed meanwhile. */
-			if (r == 0 && !fd_holds(t))
-				fd_hold(t, io->fd);
-			if (r == 0)
+			if (r == 0) {
+				io_holds(io, t);
 				r = io_block(io);
+			}
 			if (r == 0)
 				continue;
 		}

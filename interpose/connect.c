@@ -119,10 +119,8 @@ static long await(struct thread *t, struct io *io, long late)
 	bool slept = false;
 	long r, state;
 
-	/* A handler has run. */
-	if (unlikely(!fd_holds(t)))
-		fd_hold(t, io->fd);
 	for (;;) {
+		io_holds(io, t);
 		io->ticket = netpoll_ticket(io->fd, POLL_WRITE);
 		if (!io_kept(io, t))
 			continue;
@@ -170,7 +168,7 @@ static long connect_tcp(struct thread *t, struct io *io)
 			late = -EALREADY;
 	}
 	do {
-		if (!fd_holds(t) && !fd_hold(t, io->fd))
+		if (!io_holds(io, t))
 			return io_announced(io, connect_call);
 		r = begin(t, io);
 		r = ended(t, io, r);

@@ -185,8 +185,6 @@ static bool tries_again(struct io *io)
 
 static void takes_standin(struct io *io, int fd)
 {
-	if (!io->standin)
-		io->given = io->fd;
 	io->standin = true;
 	io->fd = fd;
 	standin_use(&io->fd);

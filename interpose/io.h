@@ -42,7 +42,7 @@ struct io {
 	int flags;
 	void *addr;
 	void *addrlen;
-	int given; /* known if standin */
+	int given; /* the fd of the call */
 };
 
 /* io_init: a call that is about to begin. A store for each word: a compiler that is to make it all
@@ -51,7 +51,7 @@ struct io {
 static inline void io_init(struct io *io, int fd, enum polldir dir, const void *buf, size_t n,
 			   int flags)
 {
-	io->fd = fd;
+	io->fd = io->given = fd;
 	io->dir = dir;
 	io->road = ROAD_UNKNOWN;
 	io->ticket = 0;
@@ -95,6 +95,20 @@ static inline bool io_kept(struct io *io, const struct thread *t)
 		return true;
 	io->fd = fd;
 	return false;
+}
+
+/* io_own: a handler may have let go of what t held: then the number is the program's again.
+ * io_holds: t holds fd, unless there is no room. */
+static inline void io_own(struct io *io, const struct thread *t)
+{
+	if (unlikely(io->fd != io->given) && !io->standin && !fd_holds(t))
+		io->fd = io->given;
+}
+
+static inline bool io_holds(struct io *io, struct thread *t)
+{
+	io_own(io, t);
+	return fd_holds(t) || fd_hold(t, io->fd);
 }
 
 /* io_refused: was the attempt refused because the road was wrong? Then it is known now. */

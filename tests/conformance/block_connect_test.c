@@ -432,6 +432,41 @@ TEST(it_keeps_a_socket_that_is_closed)
 	}
 }
 
+static struct event goes_on;
+
+static void stays(int sig)
+{
+	(void)sig;
+	tick(&handled);
+	await(&goes_on, 1);
+}
+
+/* And not with that of another, who has come to wait in the meantime. */
+TEST(a_handler_that_returns_has_it_ask_by_the_number)
+{
+	for (int i = 0; i < 4; i++) {
+		pthread_t t, other;
+		begins();
+		goes_on.n = 0;
+		handle_with(SIGUSR1, stays, SA_RESTART);
+		t = waits(i % 2);
+		EXPECT_EQ(close(fd), 0);
+		settle();
+		EXPECT_EQ(pthread_kill(t, SIGUSR1), 0);
+		await(&handled, 1);
+		fd = socket(AF_INET, SOCK_STREAM, 0);
+		other = waits(i % 2);
+		EXPECT_EQ(close(fd), 0);
+		settle();
+		tick(&goes_on);
+		EXPECT_EQ(result_of(t), -EBADF);
+		EXPECT_EQ(pthread_cancel(other), 0);
+		expect_cancelled(other);
+		fd = -1;
+		ends();
+	}
+}
+
 /* Not even if it was made while the call alone had the socket. */
 TEST(a_child_does_not_keep_it)
 {
