@@ -80,7 +80,9 @@ void thread_locals_end(void)
 	struct thread *t = thread_self();
 
 	tls_call_destructors();
-	t->destroyed = !t->main;
+	/* None in the child of a fork, of which it is the only thread. */
+	if (t)
+		t->destroyed = !t->main;
 	for (int round = 0; round < PTHREAD_DESTRUCTOR_ITERATIONS && run_destructors(); round++)
 		continue;
 	/* What the last round's destructors set is lost, as it is in glibc. */

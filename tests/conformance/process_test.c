@@ -144,6 +144,40 @@ TEST(many_forks_among_a_hundred_parked_threads_are_reaped)
 	join(t, PARKED);
 }
 
+/* ---- a child that has no more than the thread that made it, which ends ---- */
+
+static pthread_key_t of_each;
+
+static void tells(void *what)
+{
+	tell(what);
+}
+
+static void *forks_and_ends(void *arg)
+{
+	pid_t pid;
+
+	EXPECT_EQ(pthread_setspecific(of_each, "k"), 0);
+	pid = fork();
+	if (pid != 0) {
+		EXPECT_EQ(status_of(pid), 0);
+		tell("p");
+	} else if (arg) {
+		pthread_exit(NULL);
+	}
+	return NULL;
+}
+
+TEST(the_child_ends_with_the_thread_that_made_it)
+{
+	listen_in();
+	EXPECT_EQ(pthread_key_create(&of_each, tells), 0);
+	for (int i = 0; i < 2; i++)
+		on_thread(forks_and_ends, i ? told : NULL);
+	among_others(forks_and_ends, told);
+	EXPECT(was_told("kpkkpkkpk"));
+}
+
 /* ---- the ways out ---- */
 
 static void at_exit(void)
