@@ -60,10 +60,10 @@ void standin_use(const int *fd)
 
 void standin_done(const int *fd)
 {
-	struct thread *t = thread_self();
+	struct thread *t = thread_self(); /* none in a child that runs natively */
 
 	ghold();
-	for (int i = 0; i < STANDINS_USED; i++)
+	for (int i = 0; t && i < STANDINS_USED; i++)
 		if (ld_rlx(&t->standins[i].at) == fd)
 			st_rlx(&t->standins[i].at, NULL);
 	put_held(*fd);
