@@ -43,6 +43,7 @@ static struct action *fresh(void)
 	static ATOMIC(struct chunk *) chunk;
 
 	for (;;) {
+		/* Acquire: pairs with the release of who brought it. */
 		struct chunk *c = ld_acq(&chunk);
 		uint32_t i = c ? add_rlx(&c->used, 1) : MANY;
 		if (i < MANY)
@@ -93,6 +94,7 @@ static const struct action *action_to_note(int sig, const struct sigaction *act)
 	return action_of(sig, act->sa_handler, act, after);
 }
 
+/* Acquire: pairs with the release in take_over, and in known. */
 const struct action *action_look(int sig)
 {
 	return ld_acq(&current[sig]);

@@ -53,6 +53,7 @@ void standin_use(const int *fd)
 	for (int i = 0; i < STANDINS_USED; i++)
 		if (!ld_rlx(&t->standins[i].at)) {
 			t->standins[i].fd = *fd;
+			/* Release: for fd_leaves, in a handler of this thread's. */
 			st_rel(&t->standins[i].at, fd);
 			break;
 		}
