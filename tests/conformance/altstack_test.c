@@ -41,6 +41,51 @@ static void handle_full(int sig, void (*fn)(int, siginfo_t *, void *), int flags
 	EXPECT_EQ(sigaction(sig, &act, NULL), 0);
 }
 
+/* ---- registers ---- */
+
+static void opens(int sig, siginfo_t *info, void *uc)
+{
+	(void)sig;
+	(void)uc;
+	EXPECT_EQ(mprotect(info->si_addr, PAGE, PROT_READ), 0);
+}
+
+/* There is nothing yet of a frame before where the handler's will be. */
+static void *keeps_vectors(void *arg)
+{
+#ifdef __x86_64__
+	static const uint64_t before[4] = { 1, 2, 3, 4 };
+	uint64_t after[4];
+
+	page = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	EXPECT(page != MAP_FAILED);
+	if (arg)
+		take_alternate();
+	if (__builtin_cpu_supports("avx")) {
+		__asm__ volatile("vmovdqu %1, %%ymm5\n\t"
+				 "movb (%2), %%al\n\t"
+				 "vmovdqu %%ymm5, %0"
+				 : "=m"(after)
+				 : "m"(before), "r"(page)
+				 : "rax", "xmm5", "memory");
+		EXPECT(memcmp(before, after, sizeof(before)) == 0);
+	}
+	if (arg)
+		drop_alternate();
+	EXPECT_EQ(munmap(page, PAGE), 0);
+#endif
+	return arg;
+}
+
+TEST(a_handler_leaves_all_of_the_registers_of_vectors)
+{
+	handle_full(SIGSEGV, opens, SA_ONSTACK);
+	on_thread(keeps_vectors, NULL);
+	on_thread(keeps_vectors, &page);
+	handle_full(SIGSEGV, opens, 0);
+	on_thread(keeps_vectors, NULL);
+}
+
 /* ---- faults ---- */
 
 /* Waits, so that others fault on the same kernel thread, and makes the page good. */

@@ -26,11 +26,13 @@ enum {
 	UC_SIZE = offsetof(ucontext_t, uc_sigmask) + 8,
 };
 
+/* In whole words. Without the magic2 that ends it, and half a word, the kernel takes the registers
+ * of vectors for none. */
 static size_t fpstate_size(const void *fp)
 {
 	const uint32_t *sw = (const uint32_t *)((const char *)fp + FP_SW_OFFSET);
-	/* magic1, extended_size (with the closing magic2) */
-	return sw[0] == FP_MAGIC1 ? sw[1] : FP_LEGACY;
+	/* magic1, extended_size */
+	return sw[0] == FP_MAGIC1 ? (sw[1] + (size_t)7) & ~(size_t)7 : FP_LEGACY;
 }
 
 size_t arch_sigframe_size(void)
@@ -63,7 +65,7 @@ bool arch_sigsave(struct sigsave *save, const void *uc, struct gobuf *buf, void 
 	if (fpsize > save->size || top < (uintptr_t)(save + 1) + COMEBACK_STACK / 2)
 		return false;
 	copy_words(uc_at, uc, UC_SIZE);
-	copy_words(fp_at, fp, fpsize + 7);
+	copy_words(fp_at, fp, fpsize);
 	if (fp)
 		((ucontext_t *)uc_at)->uc_mcontext.fpregs = (void *)fp_at;
 	save->uc = uc_at;
