@@ -22,7 +22,6 @@
 #include "tls.h"
 
 enum {
-	PARKED_FRAME = 2048, /* more than the parked frame and what it saved */
 	SIGSET_BYTES = 8,
 	RSEQ_LEN = 32, /* what kernels before 6.3 want, and glibc registers */
 };
@@ -118,7 +117,6 @@ static void *parked_thread(void *arg)
 
 	if (!ld_acq(&made.known))
 		learn(h);
-	h->base = ((uintptr_t)__builtin_frame_address(0) - PARKED_FRAME) & ~(uintptr_t)63;
 	if (h->maker)
 		arch_switch(&h->parked, h->maker);
 	else
@@ -223,6 +221,8 @@ int harvest_make(struct harvest *h, pid_t tid)
 	find_parts(h);
 	if (!h->maker)
 		wait_gone(h);
+	/* Below all that it left there. */
+	h->base = h->parked.sp & ~(uintptr_t)63;
 	rseq_gone(h->fsbase);
 	/* Last, for it may be the same word. */
 	*h->tidaddr = tid;
