@@ -82,22 +82,30 @@ struct spinplace {
 
 struct g {
 	struct ghead head;
-	/* Touched at every switch. */
+	/* Touched at every switch, in two cache lines. */
 	struct gobuf sched; /* the saved context; written by arch_switch */
 	uintptr_t fsbase; /* 0: runs on its M's own; fixed before the first run */
-	uint64_t vforkmask; /* its kernel thread's before core_vforking */
 	uintptr_t gsbase; /* while it does not run; written by the M that it ran on, or its maker */
 	ATOMIC(uint32_t) status; /* enum gstatus */
 	ATOMIC(struct m *) m; /* the M it runs on; written by that M */
 	struct g *schedlink; /* link of whatever queue holds it; owned by that queue */
-	struct m *lockedm; /* wired to this M; written by the G itself */
-	uint8_t prio; /* in queues; as the kernel counts real-time priorities */
-	ATOMIC(uint64_t) sigmask; /* the kernel's signal mask while it runs; written by gmask_set */
+	ATOMIC(uint64_t) wait; /* the wait word: sequence << WAIT_BITS | enum waitresult */
 	ATOMIC(bool) sigdue; /* core_config.sigdue is to be called on it */
 	ATOMIC(bool) held; /* but not yet: ghold */
 	ATOMIC(bool) pursued; /* gpursue */
 	ATOMIC(bool) fresh; /* it has yet to begin: runq.c */
+	struct m *lockedm; /* wired to this M; written by the G itself */
+	ATOMIC(uint64_t) sigmask; /* the kernel's signal mask while it runs; written by gmask_set */
+	struct sigsave *frame; /* the signal frame it was preempted in, else NULL */
+	struct m *home; /* that of the call which has ended, which waits for it; NULL: none does */
+	ATOMIC(uint64_t) waitsince; /* sched.now at the park */
+	ATOMIC(const void *) waiton; /* the futex word or fd it waits for */
+	uint8_t waitreason; /* enum waitreason */
+	uint8_t prio; /* in queues; as the kernel counts real-time priorities */
+	bool guest; /* it came before others after its last call: guest.h */
 	ATOMIC(bool) raised; /* its kernel thread may hold one of SIGS_OF_CALLS for it; its own */
+
+	uint64_t vforkmask; /* its kernel thread's before core_vforking */
 	ATOMIC(bool) spinner; /* it is known to spin: spin.c */
 	ATOMIC(uint64_t) spunat; /* nanotime when it last gave way for that */
 	ATOMIC(uint32_t) spuntick; /* and the schedtick, of that P */
@@ -111,11 +119,9 @@ struct g {
 	uint64_t looksbegan, lookedat;
 	uint64_t lookturn; /* ns until it gives way */
 	uint64_t lookedwait; /* the number of its last wait then */
-	ATOMIC(uint64_t) wait; /* the wait word: sequence << WAIT_BITS | enum waitresult */
 	const void *absent; /* whose placeholder it is, queue_wait's arg, or NULL; the G's own */
 	struct waiter placeholder; /* keeps its place in a queue while it runs handlers */
 
-	struct sigsave *frame; /* the signal frame it was preempted in, else NULL */
 	void (*fn)(void *);
 	void *arg;
 	uint64_t goid;
@@ -134,22 +140,17 @@ struct g {
 	uint64_t backstopped; /* and stoppedat */
 	uint64_t endswitches; /* those of the P that it had, when the call ended */
 	bool returns; /* a call has ended whose P was lent or taken */
-	struct m *home; /* the M of that call, which waits for it; NULL: none does */
-	bool guest; /* it came before others after the last one: guest.h */
 	uint8_t doubt; /* whether it is to */
-	uint8_t waitreason; /* enum waitreason */
 	bool isg0; /* the scheduler's context of an M, not a thread of the program */
 	bool adopted; /* its stack and thread block are not ours */
 	bool hosted; /* ghost() made it: stack, thread block and host stay with it */
 	bool kept; /* hosted: stays off the free lists when it ends; written by the G itself */
 	ATOMIC(uint64_t) seen; /* the look at which it was last seen to run: courtesy.h */
-	ATOMIC(uint64_t) waitsince; /* sched.now at the park */
 	ATOMIC(uint64_t) stoppedat; /* and when a slice was ended that was its own */
 	ATOMIC(uint64_t) runnablesince; /* nanotime of the ready, when times are kept */
 	ATOMIC(uint64_t) cputime; /* charged to it, by the M it runs on: cputime.h */
 	ATOMIC(uint64_t) looked; /* and what sysmon took it to have used before */
 	ATOMIC(uint64_t) told; /* the most that was said to be both */
-	ATOMIC(const void *) waiton; /* the futex word or fd it waits for */
 	struct g *alllink; /* of sched.allg; fixed at birth */
 	void *fiber; /* the sanitizer's handle of this context */
 	ATOMIC(struct plan *)

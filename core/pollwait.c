@@ -39,6 +39,7 @@ static void link_wait(struct polldesc *pd, struct pollwait *w)
 	struct pollwait *first = ld_rlx(&pd->first);
 
 	w->linked = true;
+	st_rlx(&pd->last, w->gp);
 	w->prev = first ? first->prev : w;
 	w->next = w->turns ? NULL : first;
 	if (first)

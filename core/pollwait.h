@@ -6,20 +6,22 @@
 #include "poller.h"
 #include "sched.h"
 
+/* One cache line. */
 struct polldesc {
 	struct mutex lock;
 	ATOMIC(uint32_t) events[2]; /* the tickets; written under lock */
 	uint32_t generation; /* under lock; events of an older one are stale */
 	ATOMIC(uint8_t)
 	registered; /* written under lock; for which directions, or none, as far as we know */
-	ATOMIC(struct pollwait *) first; /* written under lock */
-	int32_t fd;
 	bool waited; /* somebody, since the last event for nobody that a sleeping M got; under lock
 		      */
 	uint8_t vain; /* how often one did though nobody had: netpoll.c; under lock */
 	/* On the list of those to be made sure of: under its lock, in netpoll.c. */
-	struct polldesc *nextunsure;
 	bool unsure;
+	struct polldesc *nextunsure;
+	int32_t fd;
+	ATOMIC(struct pollwait *) first; /* written under lock */
+	ATOMIC(const struct g *) last; /* who waited last, for fetch_waits; written under lock */
 } __attribute__((aligned(CACHE_LINE)));
 
 enum { POLL_BOTH = 1 << POLL_READ | 1 << POLL_WRITE };

@@ -75,17 +75,29 @@ struct thread {
 	ATOMIC(uint32_t) life; /* enum life; a futex word for those who join */
 	ATOMIC(uint32_t) cancel; /* enum cancelbits */
 	ATOMIC(uint32_t) interruptible; /* in what a cancellation ends: enum interruptible */
-	ATOMIC(uintptr_t) waitsat; /* glibc's object at which it waits to be cancelled, or 0 */
 	ATOMIC(int32_t) accepts; /* the listener it answers for (accept.c), plus one; or 0 */
+	ATOMIC(uintptr_t) waitsat; /* glibc's object at which it waits to be cancelled, or 0 */
 	ATOMIC(uint32_t) holds[2]; /* its places among those who hold a descriptor (standin.c), plus
 				      one */
+	uint32_t points; /* how many calls it made that read, write or wait */
+	uint32_t lookpoint; /* that of the last call that found something at once: poll.h */
+	ATOMIC(uint32_t) handled; /* handlers that ran; of those, without SA_RESTART */
+	ATOMIC(uint32_t) stopped;
+	ATOMIC(bool) alert; /* about to sleep: a handler ends the wait before it begins */
+	ATOMIC(bool) deaf; /* no handler runs on it any more: it ends */
+	bool ownfiles; /* its descriptors are its own: none of the poller's */
+	bool parent; /* it made a child once */
+	ATOMIC(bool) awaits_any; /* in a call that any handler ends: pause, or one with a mask */
+	ATOMIC(bool) masked; /* in one with a mask, and no handler has run: the first returns to */
+	ATOMIC(bool) connects; /* in a connect that it is to be called out of */
+	ATOMIC(bool) becoming; /* it is in exec_begins .. exec_failed */
+	/* So far one cache line, for who waits for descriptors. */
+	uint64_t unmasked; /* see masked; and when the call is over this is the mask */
 	/* Those that it uses, and where its call has their numbers. */
 	struct {
 		ATOMIC(const int *) at;
 		int fd;
 	} standins[STANDINS_USED];
-	ATOMIC(bool) connects; /* in a connect that it is to be called out of */
-	ATOMIC(bool) becoming; /* it is in exec_begins .. exec_failed */
 	ATOMIC(bool) making; /* a child whose number it does not know yet */
 	ATOMIC(bool) uncancelled; /* in a call that is no point of cancellation, but made of some */
 	void *(*fn)(void *);
@@ -105,7 +117,6 @@ struct thread {
 	unsigned long long seen; /* of libraries, when glibc made it (tls_image.h) */
 	bool main;
 	bool own; /* heddle's, not the program's */
-	bool parent; /* it made a child once */
 	bool rawrobust; /* its robust list is the program's word to the kernel, not glibc's */
 	struct robust_list_head *glibcs_robust; /* once there was another */
 	size_t guard, size; /* as asked for */
@@ -128,7 +139,6 @@ struct thread {
 	bool owns; /* glibc's tid for it is that one's */
 	ATOMIC(int32_t) owner; /* that one's, if it owns a descriptor */
 	bool ceilings; /* glibc was told its policy, for mutexes with a ceiling */
-	bool ownfiles; /* so are its descriptors: none of the poller's */
 	uint8_t yields;
 	uint64_t unlike; /* kinds of announced calls (io.h) whose last was not like most */
 	stack_t altstack; /* as the program set it */
@@ -139,18 +149,9 @@ struct thread {
 	ATOMIC(uint32_t) feeders; /* who is about to send one */
 	ATOMIC(uint64_t) usertime, systime; /* of its cpu time, as was said last */
 	struct counts *counts; /* in cpuclock.c; NULL: it was not asked for */
-	ATOMIC(uint32_t) handled; /* handlers that ran; of those, without SA_RESTART */
-	ATOMIC(uint32_t) stopped;
-	ATOMIC(bool) awaits_any; /* in a call that any handler ends: pause, or one with a mask */
-	ATOMIC(bool) masked; /* in one with a mask, and no handler has run: the first returns to */
-	uint64_t unmasked; /* this; and when the call is over this is the mask */
-	ATOMIC(bool) deaf; /* no handler runs on it any more: it ends */
-	ATOMIC(bool) alert; /* about to sleep: a handler ends the wait before it begins */
-	uint32_t points; /* how many calls it made that read, write or wait */
-	uint32_t lookpoint; /* that of the last call that found something at once: poll.h */
 	struct thread *next; /* of a reaping list */
 	ATOMIC(uintptr_t) spare; /* in slab.c */
-};
+} __attribute__((aligned(64)));
 
 /* thread_self: of the running G; NULL on a kernel thread that is no M, and before the first
  * thread was created. */

@@ -19,4 +19,9 @@ static inline uint64_t arch_cycles(void)
 
 enum { ARCH_CYCLES_20US = 50000 };
 
+static inline void arch_fetch(const void *at)
+{
+	(void)at;
+}
+
 #endif
