@@ -74,6 +74,7 @@ struct aside {
 	uint64_t awaits;
 	int32_t accepts;
 	uint64_t unmasked;
+	uint32_t handled, stopped;
 	bool connects, alert, uncancelled, becoming, awaits_any;
 };
 
@@ -86,6 +87,8 @@ static void set_aside(struct thread *t, struct aside *a)
 		sigwait_over(t);
 	a->accepts = ld_rlx(&t->accepts);
 	a->unmasked = t->unmasked;
+	a->handled = ld_rlx(&t->handled);
+	a->stopped = ld_rlx(&t->stopped);
 	a->connects = ld_rlx(&t->connects);
 	st_rlx(&t->connects, false);
 	a->alert = ld_rlx(&t->alert);
@@ -155,10 +158,9 @@ static void handle(int sig, siginfo_t *info, ucontext_t *uc, bool call)
 	}
 	/* As if it had come before the call; or as what is none. */
 	late = late || !action->handler;
-	if (!late)
-		st_rlx(&t->handled, ld_rlx(&t->handled) + 1);
-	if (!late && !(action->flags & SA_RESTART))
-		st_rlx(&t->stopped, ld_rlx(&t->stopped) + 1);
+	/* Those that ran amid were for calls of this one's. */
+	st_rlx(&t->handled, aside.handled + !late);
+	st_rlx(&t->stopped, aside.stopped + (!late && !(action->flags & SA_RESTART)));
 	/* The handler may have changed what it returns to. */
 	altstack_end(t, &uc->uc_stack);
 	after = mask_in(uc);

@@ -264,6 +264,61 @@ TEST(a_signal_that_is_ignored_interrupts_nothing)
 	msgctl(queue, IPC_RMID, NULL);
 }
 
+/* ---- a handler within a handler ---- */
+
+static sem_t there;
+
+static void does_nothing(int sig)
+{
+	(void)sig;
+}
+
+static void is_interrupted(int sig)
+{
+	(void)sig;
+	EXPECT_EQ(raise(SIGUSR2), 0);
+	tick(&handled);
+}
+
+static void *reads_one(void *arg)
+{
+	char c;
+
+	tick(&entered);
+	EXPECT_EQ(read(ends[0], &c, 1), 1);
+	return arg;
+}
+
+static void *takes_one(void *arg)
+{
+	tick(&entered);
+	EXPECT_EQ(sem_wait(&there), 0);
+	return arg;
+}
+
+/* As the first one's flags say, whatever interrupted that. */
+TEST(a_call_is_restarted_though_its_handler_was_interrupted)
+{
+	struct sigaction act = { .sa_handler = is_interrupted, .sa_flags = SA_RESTART };
+	pthread_t t[2];
+
+	EXPECT_EQ(pipe(ends), 0);
+	EXPECT_EQ(sem_init(&there, 0, 0), 0);
+	EXPECT_EQ(sigaction(SIGUSR1, &act, NULL), 0);
+	act = (struct sigaction){ .sa_handler = does_nothing };
+	EXPECT_EQ(sigaction(SIGUSR2, &act, NULL), 0);
+	t[0] = started(reads_one, NULL);
+	t[1] = started(takes_one, NULL);
+	for (int i = 0; i < 2; i++)
+		EXPECT_EQ(pthread_kill(t[i], SIGUSR1), 0);
+	await(&handled, 2);
+	settle();
+	EXPECT_EQ(write(ends[1], "x", 1), 1);
+	EXPECT_EQ(sem_post(&there), 0);
+	for (int i = 0; i < 2; i++)
+		EXPECT_EQ(pthread_join(t[i], NULL), 0);
+}
+
 /* ---- jumps ---- */
 
 static sigjmp_buf out;
@@ -568,11 +623,6 @@ TEST(a_child_has_nothing_pending)
 }
 
 /* ---- as the first thread is made ---- */
-
-static void does_nothing(int sig)
-{
-	(void)sig;
-}
 
 static void *same(void *arg)
 {
