@@ -30,6 +30,7 @@
 enum {
 	IORING_SETUP_SINGLE_ISSUER_ = 1 << 12,
 	IORING_REGISTER_RING_FDS_ = 20,
+	IORING_REGISTER_USE_REGISTERED_RING_ = 1u << 31,
 	SYS_pidfd_send_signal_ = 424,
 	SYS_futex_waitv_ = 449,
 };
@@ -42,18 +43,28 @@ static long answer(long r)
 	return -1;
 }
 
-/* A ring may be its maker's alone, and then knows it by its kernel thread. */
+/* A ring may be one thread's alone, and then knows it by its kernel thread: its maker's, or who
+ * enables it. */
 static long ring_setup(struct thread *t, const long *a)
 {
+	const struct io_uring_params *params = (const void *)a[1];
+	enum { MAKERS = IORING_SETUP_SINGLE_ISSUER_, ASK = MAKERS | IORING_SETUP_R_DISABLED };
 	bool wired = t->wired;
 	long r;
 
 	thread_tie(t, WIRED_RING);
 	r = arch_syscall3(SYS_io_uring_setup, a[0], a[1], 0);
-	if (!wired && (r < 0 || !(((const struct io_uring_params *)a[1])->flags &
-				  IORING_SETUP_SINGLE_ISSUER_)))
+	if (!wired && (r < 0 || (params->flags & ASK) != MAKERS))
 		thread_unwire(t);
 	return r;
+}
+
+static void ring_register(struct thread *t, uint32_t op)
+{
+	op &= ~IORING_REGISTER_USE_REGISTERED_RING_;
+	/* Numbers of rings that are a kernel thread's own. */
+	if (op == IORING_REGISTER_RING_FDS_ || op == IORING_REGISTER_ENABLE_RINGS)
+		thread_tie(t, WIRED_RING);
 }
 
 static long robust_list(const struct thread *t, void *head, void *size)
@@ -130,9 +141,7 @@ static bool thread_call(struct thread *t, long nr, long *a, long *r)
 		*r = ring_setup(t, a);
 		return true;
 	case SYS_io_uring_register:
-		/* Numbers of rings that are a kernel thread's own. */
-		if (a[1] == IORING_REGISTER_RING_FDS_)
-			thread_tie(t, WIRED_RING);
+		ring_register(t, (uint32_t)a[1]);
 		return false;
 	case SYS_execve:
 	case SYS_execveat:
