@@ -206,6 +206,9 @@ static void handler(int sig, void *info, void *uc)
 			return;
 		}
 	}
+	/* A handler that is due would have ended the wait. */
+	if (likely(!ld_rlx(&gp->sigdue)))
+		arch_sigredo(uc);
 	mp = ld_rlx(&gp->m);
 	save = mp->spareframe;
 	if (status == GRUNNING && !wanted_over(mp, gp, uc))

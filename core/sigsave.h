@@ -70,6 +70,12 @@ void arch_diverted(void);
 bool arch_sigcall(const void *uc);
 bool arch_sigcallout(void *uc, long nr);
 
+/* arch_sigredo: if what was interrupted at uc is a wait for completions (io_getevents,
+ * io_pgetevents, io_uring_enter), made by an instruction of a library's own and ended by nothing
+ * but the signal, it is made again: the kernel does not, whatever the handler's flags. Which call
+ * it was no frame tells: that is read before the instruction, where compilers put it. */
+void arch_sigredo(void *uc);
+
 /* arch_sigaftercall: is a system call's the last instruction before uc? */
 bool arch_sigaftercall(const void *uc);
 bool arch_sigfutex(const void *uc, uintptr_t *addr, int *op);

@@ -2,7 +2,11 @@
  * that it leaves alone what it must: denied code, blocked calls, the next slice. */
 #include "preempt.h"
 
+#include <fcntl.h>
+#include <linux/aio_abi.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "host.h"
 #include "raw.h"
@@ -556,6 +560,87 @@ TEST(a_blocked_read_goes_on)
 	raw_close(pipe_fd[1]);
 	end_hogs();
 	EXPECT_EQ(bytes_read, written);
+}
+
+/* ---- waits that no kernel makes again ---- */
+enum { COMPLETIONS = 200, READABLE = 1 };
+
+static aio_context_t completions;
+static ATOMIC(int32_t) waiter;
+static ATOMIC(uint32_t) begun;
+
+/* As a library does that asks the kernel itself. */
+static long wait_for_completion(void)
+{
+	struct io_event event;
+	register long no_limit __asm__("r8") = 0;
+	register void *to __asm__("r10") = &event;
+	long r;
+
+	__asm__ volatile("movl %2, %%eax\n\t"
+			 "syscall"
+			 : "=&a"(r)
+			 : "D"(completions), "i"(__NR_io_getevents), "S"(1L), "d"(1L), "r"(to),
+			   "r"(no_limit)
+			 : "rcx", "r11", "memory");
+	return r;
+}
+
+static void completed(void *arg)
+{
+	struct iocb poll = { .aio_lio_opcode = IOCB_CMD_POLL,
+			     .aio_fildes = (uint32_t)pipe_fd[0],
+			     .aio_buf = READABLE },
+		    *one = &poll;
+	char c;
+
+	for (int i = 0; i < COMPLETIONS; i++) {
+		EXPECT_EQ(arch_syscall3(__NR_io_submit, (long)completions, 1, (long)&one), 1);
+		st_rlx(&waiter, os_gettid());
+		st_rel(&begun, (uint32_t)i + 1);
+		EXPECT_EQ(wait_for_completion(), 1);
+		EXPECT_EQ(raw_read(pipe_fd[0], &c, 1), 1);
+	}
+	(void)arg;
+	group_done(&grp);
+}
+
+static bool is_asleep(int32_t tid)
+{
+	char path[64], stat[512];
+	const char *at;
+	int fd;
+	long n;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	fd = open(path, O_RDONLY);
+	n = fd < 0 ? 0 : raw_read(fd, stat, sizeof(stat) - 1);
+	if (fd >= 0)
+		raw_close(fd);
+	stat[n > 0 ? n : 0] = 0;
+	at = strrchr(stat, ')');
+	return at && at[2] == 'S';
+}
+
+TEST(a_wait_for_completions_is_made_again)
+{
+	if (no_signal())
+		return;
+	raw_pipe(pipe_fd, 0);
+	/* Some sandboxes have none. */
+	if (arch_syscall3(__NR_io_setup, 1, (long)&completions, 0) != 0)
+		return;
+	start(2);
+	grp.left = 1;
+	go(completed, NULL);
+	for (uint32_t i = 0; i < COMPLETIONS; i++) {
+		while (ld_acq(&begun) != i + 1 || !is_asleep(ld_rlx(&waiter)))
+			gosched();
+		EXPECT(os_tgkill(ld_rlx(&waiter), SIG_PREEMPT));
+		EXPECT_EQ(raw_write(pipe_fd[1], "x", 1), 1);
+	}
+	group_wait(&grp);
+	arch_syscall3(__NR_io_destroy, (long)completions, 0, 0);
 }
 
 /* ---- the mask is the G's ---- */

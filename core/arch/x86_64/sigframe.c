@@ -183,6 +183,51 @@ bool arch_sigcallout(void *at, long nr)
 	return true;
 }
 
+static bool waits_for_completions(uint32_t nr)
+{
+	enum { IO_GETEVENTS = 208, IO_PGETEVENTS = 333, IO_URING_ENTER = 426 };
+
+	return nr == IO_GETEVENTS || nr == IO_PGETEVENTS || nr == IO_URING_ENTER;
+}
+
+/* The number of the call that the instruction before pc made: what was moved to eax, from a
+ * register that calls keep (mov %r32, %eax) just before, or as it is (mov $imm, %eax) somewhere
+ * before. */
+static uint32_t number_of(const uint8_t *pc, const greg_t *regs)
+{
+	enum { MOV = 0x89, REX_R = 0x44, MOV_IMM = 0xb8, BEFORE = 2, MOST = 32 };
+	static const uint8_t kept[] = { [3] = REG_RBX,	[5] = REG_RBP,	[12] = REG_R12,
+					[13] = REG_R13, [14] = REG_R14, [15] = REG_R15 };
+	const uint8_t *at = pc - BEFORE;
+
+	if (at[-2] == MOV && (at[-1] & 0xc7) == 0xc0) {
+		int from = (at[-1] >> 3 & 7) | (at[-3] == REX_R ? 8 : 0);
+		return kept[from] ? (uint32_t)regs[kept[from]] : 0;
+	}
+	for (int i = 5; i < MOST; i++) {
+		const uint8_t *imm = at - i + 1;
+		uint32_t nr = imm[0] | (uint32_t)imm[1] << 8;
+		if (at[-i] == MOV_IMM && (imm[2] | imm[3]) == 0 && waits_for_completions(nr))
+			return nr;
+	}
+	return 0;
+}
+
+void arch_sigredo(void *at)
+{
+	greg_t *regs = ((ucontext_t *)at)->uc_mcontext.gregs;
+	const uint8_t *pc = (const uint8_t *)regs[REG_RIP];
+	uint32_t nr;
+
+	if (regs[REG_RAX] != INTERRUPTED || pc[-2] != SYSCALL_0 || pc[-1] != SYSCALL_1)
+		return;
+	nr = number_of(pc, regs);
+	if (!waits_for_completions(nr))
+		return;
+	regs[REG_RAX] = nr;
+	regs[REG_RIP] -= 2;
+}
+
 bool arch_sigfutex(const void *at, uintptr_t *addr, int *op)
 {
 	enum { NR_FUTEX = 202 };
