@@ -107,7 +107,23 @@ enum {
 	X87_NEAREST = 0x37f,
 	X87_DOWN = 0x77f,
 	X87_SINGLE_ZERO = 0xc7f,
+	DIVIDED_BY_ZERO = 1 << 2, /* in both */
 };
+
+static uint16_t x87_flags(void)
+{
+	uint16_t w;
+	__asm__ volatile("fnstsw %0" : "=m"(w));
+	return w & 0x3f;
+}
+
+static void divide_by_zero(void)
+{
+	volatile long double zero = 0, r;
+
+	r = 1 / zero;
+	(void)r;
+}
 
 static void round_otherwise(void *arg)
 {
@@ -115,6 +131,8 @@ static void round_otherwise(void *arg)
 	/* A fresh context has its maker's. */
 	EXPECT_EQ(mxcsr() & 0xffc0, SSE_DOWN);
 	EXPECT_EQ(x87(), X87_DOWN);
+	EXPECT_EQ(mxcsr() & 0x3f, DIVIDED_BY_ZERO);
+	EXPECT_EQ(x87_flags(), DIVIDED_BY_ZERO);
 	for (;;) {
 		control(SSE_UP, X87_SINGLE_ZERO);
 		arch_switch(&there, &here);
@@ -127,7 +145,8 @@ TEST(a_switch_keeps_the_sse_and_x87_control_words)
 {
 	if (!bare())
 		return;
-	control(SSE_DOWN, X87_DOWN);
+	control(SSE_DOWN | DIVIDED_BY_ZERO, X87_DOWN);
+	divide_by_zero();
 	arch_context_init(&there, (uintptr_t)stack + STACK, round_otherwise, NULL);
 	for (int i = 0; i < 10; i++) {
 		control(SSE_NEAREST, X87_NEAREST);

@@ -86,12 +86,16 @@ void arch_context_init(struct gobuf *buf, uintptr_t top, void (*entry)(void *), 
 {
 	uintptr_t *sp = (uintptr_t *)(top - 16 - 72);
 	uint32_t mxcsr;
-	uint16_t x87;
+	uint16_t x87, flags;
 
-	__asm__ volatile("stmxcsr %0\n\tfnstcw %1" : "=m"(mxcsr), "=m"(x87));
-	/* The exception flags start lowered. */
-	sp[0] = (uint64_t)x87 << 32 | (mxcsr & ~(uint32_t)0x3f);
+	__asm__ volatile("stmxcsr %0\n\tfnstcw %1\n\tfnstsw %2"
+			 : "=m"(mxcsr), "=m"(x87), "=m"(flags));
+	/* The exceptions that were raised stay so, as in a thread of the kernel's; but for an
+	 * unmasked one of the x87, which would trap in the first instruction. */
+	flags &= x87 & 0x3f;
+	sp[0] = (uint64_t)x87 << 32 | mxcsr;
 	sp[1] = ld_rlx(&arch_pkru_used) ? rdpkru() | (uintptr_t)1 << 48 : 0;
+	sp[1] |= (uintptr_t)flags << 32;
 	sp[2] = 0;
 	sp[3] = 0;
 	sp[4] = (uintptr_t)arg;
