@@ -156,6 +156,35 @@ TEST(a_switch_keeps_the_sse_and_x87_control_words)
 	}
 }
 
+/* A raised exception that is unmasked is pending: the next instruction of the x87 traps, and nobody
+ * else's. */
+static void has_one_pending(void *arg)
+{
+	(void)arg;
+	for (;;) {
+		EXPECT_EQ(x87_flags(), DIVIDED_BY_ZERO);
+		EXPECT_EQ(x87(), X87_NEAREST & ~DIVIDED_BY_ZERO);
+		arch_switch(&there, &here);
+	}
+}
+
+TEST(a_switch_leaves_a_pending_exception_pending)
+{
+	if (!bare())
+		return;
+	control(SSE_NEAREST, X87_NEAREST);
+	divide_by_zero();
+	arch_context_init(&there, (uintptr_t)stack + STACK, has_one_pending, NULL);
+	((uint16_t *)there.sp)[2] = X87_NEAREST & ~DIVIDED_BY_ZERO;
+	for (int i = 0; i < 10; i++) {
+		arch_switch(&here, &there);
+		EXPECT_EQ(x87(), X87_NEAREST);
+		EXPECT_EQ(x87_flags(), i < 5 ? DIVIDED_BY_ZERO : 0);
+		if (i == 4)
+			__asm__ volatile("fnclex");
+	}
+}
+
 static void *seen_arg;
 static uintptr_t seen_frame;
 

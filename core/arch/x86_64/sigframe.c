@@ -78,10 +78,11 @@ void arch_sigredirect(void *uc, const struct gobuf *buf)
 	greg_t *regs = ((ucontext_t *)uc)->uc_mcontext.gregs;
 	fpregset_t fp = ((ucontext_t *)uc)->uc_mcontext.fpregs;
 
-	/* What the G left on the x87 stack, and its flags, are no business of the next. */
+	/* What the G left on the x87 stack, and its flags, are no business of the next. One by one:
+	 * the program may have asked that what is not aligned traps. */
 	if (fp) {
-		fp->swd = 0;
-		fp->ftw = 0;
+		*(volatile uint16_t *)&fp->swd = 0;
+		*(volatile uint16_t *)&fp->ftw = 0;
 	}
 	regs[REG_RIP] = (greg_t)arch_switch_landing;
 	regs[REG_RSP] = (greg_t)buf->sp;

@@ -37,6 +37,8 @@ arch_switch:
 	.cfi_adjust_cfa_offset 16
 	stmxcsr	(%rsp)
 	fnstcw	4(%rsp)
+	/* With the bit that says that one is pending, which no saved context has. */
+	movzbl	%al, %r9d
 	andl	$0x7f, %eax
 	movl	%eax, 12(%rsp)
 	cmpb	$0, arch_pkru_used(%rip)
@@ -44,15 +46,16 @@ arch_switch:
 .Lsaved:
 	movq	%rsp, (%rdi)
 	movq	(%rsi), %rsp
-	cmpw	12(%rsp), %ax
-	jne	.Lload_flags
-.Lflags:
 	/* From here on the frame is the other context's, of the same shape. */
+.Lrestore:
 	cmpb	$0, arch_pkru_used(%rip)
 	jne	.Lload_pkru
 .Lloaded:
 	ldmxcsr	(%rsp)
+	cmpw	12(%rsp), %r9w
+	jne	.Lload_flags
 	fldcw	4(%rsp)
+.Lrestored:
 	addq	$16, %rsp
 	.cfi_adjust_cfa_offset -16
 	popq	%r15
@@ -88,33 +91,32 @@ switch_pkru:
 	.cfi_offset %r14, -48
 	.cfi_offset %r15, -56
 .Lsave_pkru:
-	movl	%eax, %r8d
 	xorl	%ecx, %ecx
 	rdpkru
 	movl	%eax, 8(%rsp)
 	movb	$1, 14(%rsp)
-	movl	%r8d, %eax
 	jmp	.Lsaved
-/* The flags differ, which is rare: a sticky one may be raised, and with an unmasked
- * exception the next x87 instruction would trap in the wrong context. */
+/* The flags differ, which is rare, or one is pending: what loads the control word would trap in the
+ * wrong context. fnstenv masks all; then both come at once, and what is pending in this one traps in
+ * its own next instruction. */
 .Lload_flags:
 	subq	$32, %rsp
 	.cfi_adjust_cfa_offset 32
 	fnstenv	(%rsp)
+	movzwl	36(%rsp), %eax
+	movw	%ax, (%rsp)
 	movzwl	44(%rsp), %eax
 	movw	%ax, 4(%rsp)
 	fldenv	(%rsp)
 	addq	$32, %rsp
 	.cfi_adjust_cfa_offset -32
-	jmp	.Lflags
+	jmp	.Lrestored
 	.globl	arch_switch_landing
 	.hidden	arch_switch_landing
 arch_switch_landing:
 	fnstsw	%ax
-	andl	$0x7f, %eax
-	cmpw	12(%rsp), %ax
-	jne	.Lload_flags
-	jmp	.Lflags
+	movzbl	%al, %r9d
+	jmp	.Lrestore
 .Lload_pkru:
 	xorl	%ecx, %ecx
 	rdpkru
