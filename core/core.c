@@ -67,6 +67,8 @@ int core_init(const struct core_config *config)
 		return -EALREADY_;
 	own = *config;
 	osinit();
+	if (arch_has_tiles())
+		arch_use_tiles();
 	st_rlx(&sched.nobarrier, !os_membarrier());
 	debug_init(own.debuglevel);
 	sched.seed = own.seed ? own.seed : os_clock(CLOCK_REAL);
@@ -141,6 +143,11 @@ fail:
 void core_keys(void)
 {
 	arch_use_pkru();
+}
+
+void core_tiles(void)
+{
+	arch_use_tiles();
 }
 
 bool core_points(void)

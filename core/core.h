@@ -326,6 +326,10 @@ int core_setprocs(int n);
  * (PKRU), which a new one takes over from who starts it. Any context. */
 void core_keys(void);
 
+/* core_tiles: the kernel is about to be asked for tiles (AMX): from here on each G has its own. Any
+ * context. */
+void core_tiles(void);
+
 /* ggather: the dead Gs that each P keeps become everyone's, for want of memory for another; stops
  * the world for the while. Context: a G. */
 void ggather(void);

@@ -20,6 +20,7 @@
 #include "os.h"
 #include "preempt.h"
 #include "rawfutex.h"
+#include "segments.h"
 #include "signals.h"
 #include "syscall.h"
 #include "thread.h"
@@ -460,6 +461,8 @@ EXPORT long syscall(long nr, ...)
 	/* Also before there is a second thread. */
 	if (nr == SYS_pkey_alloc && served())
 		core_keys();
+	if (nr == SYS_arch_prctl && served())
+		segments_ask(a[0]);
 	state_kept(nr, a);
 	if (!t && served() && number_call(nr, a, &r))
 		return r;

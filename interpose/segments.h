@@ -7,4 +7,7 @@
 /* segments_change: does the system call nr set it? */
 bool segments_change(long nr, const long *a);
 
+/* segments_ask: arch_prctl is about to be called with that code. Any context. */
+void segments_ask(long code);
+
 #endif

@@ -24,7 +24,8 @@ enum { ARCH_CONTEXT_SIZE = 72 };
 /* arch_switch: saves the caller into *from and goes on in *to.
  * Returns  when someone switches to *from, perhaps on another kernel thread.
  * Context  any; the callee-saved registers, the SSE and x87 control words and exception
- *          flags and, where arch_use_pkru() was called, PKRU move with the context. The FS
+ *          flags and, where arch_use_pkru() and arch_use_tiles() say so, PKRU and the
+ *          tiles move with the context: the latter take 9 KB of its stack. The FS
  *          base does not: arch_setfs comes first. */
 void arch_switch(struct gobuf *from, const struct gobuf *to);
 
@@ -48,6 +49,13 @@ long arch_clone_into(const struct gobuf *to, uintptr_t fs, int32_t *tid);
 /* arch_use_pkru: from here on contexts carry their PKRU, if the cpu has it; those saved before have
  * the one that the first caller has now. */
 void arch_use_pkru(void);
+
+/* arch_use_tiles: from here on contexts carry the tiles of AMX and their configuration, if the cpu
+ * has them. By the ABI no call keeps them; in a thread of the kernel's they are there all the same,
+ * and there are libraries that count on it. arch_has_tiles: has the kernel permitted them already?
+ */
+void arch_use_tiles(void);
+bool arch_has_tiles(void);
 
 /* arch_clone: raw clone of a kernel thread of this process that runs entry(arg) on the
  * stack that ends at top, with FS base fs, and exits with it.

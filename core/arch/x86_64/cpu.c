@@ -6,6 +6,7 @@
 #include "atomic.h"
 #include "context.h"
 #include "cpu.h"
+#include "extras.h"
 #include "os.h"
 #include "syscall.h"
 #include "tls.h"
@@ -18,7 +19,7 @@ bool arch_fsgsbase __attribute__((section(".data")));
 
 /* Read by switch.S: the first at each switch. The second is for contexts that were saved before:
  * what all threads had then. */
-ATOMIC(uint8_t) arch_pkru_used __attribute__((visibility("hidden")));
+ATOMIC(uint8_t) arch_extras;
 uint32_t arch_pkru_before __attribute__((visibility("hidden")));
 
 void arch_start(void);
@@ -94,7 +95,7 @@ void arch_context_init(struct gobuf *buf, uintptr_t top, void (*entry)(void *), 
 	 * unmasked one of the x87, which would trap in the first instruction. */
 	flags &= x87 & 0x3f;
 	sp[0] = (uint64_t)x87 << 32 | mxcsr;
-	sp[1] = ld_rlx(&arch_pkru_used) ? rdpkru() | (uintptr_t)1 << 48 : 0;
+	sp[1] = ld_rlx(&arch_extras) & EXTRA_PKRU ? rdpkru() | (uintptr_t)1 << 48 : 0;
 	sp[1] |= (uintptr_t)flags << 32;
 	sp[2] = 0;
 	sp[3] = 0;
@@ -111,9 +112,28 @@ void arch_use_pkru(void)
 	enum { LEAF = 7, OSPKE = 1 << 4 };
 	uint32_t a, b, c, d;
 
-	if (ld_acq(&arch_pkru_used) || !__get_cpuid_count(LEAF, 0, &a, &b, &c, &d) || !(c & OSPKE))
+	if ((ld_acq(&arch_extras) & EXTRA_PKRU) || !__get_cpuid_count(LEAF, 0, &a, &b, &c, &d) ||
+	    !(c & OSPKE))
 		return;
 	arch_pkru_before = rdpkru();
 	/* Release: who sees it finds that value. */
-	st_rel(&arch_pkru_used, 1);
+	or_sc(&arch_extras, EXTRA_PKRU);
+}
+
+bool arch_has_tiles(void)
+{
+	enum { ARCH_GET_XCOMP_PERM_ = 0x1022, TILE_DATA = 1 << 18 };
+	uint64_t permitted = 0;
+
+	return arch_syscall3(__NR_arch_prctl, ARCH_GET_XCOMP_PERM_, (long)&permitted, 0) == 0 &&
+	       (permitted & TILE_DATA);
+}
+
+void arch_use_tiles(void)
+{
+	enum { LEAF = 7, AMX_TILE = 1 << 24 };
+	uint32_t a, b, c, d;
+
+	if (__get_cpuid_count(LEAF, 0, &a, &b, &c, &d) && (d & AMX_TILE))
+		or_sc(&arch_extras, EXTRA_TILES);
 }

@@ -9,6 +9,7 @@
 #include <ucontext.h>
 
 #include "atomic.h"
+#include "extras.h"
 #include "os.h"
 #include "sigsave.h"
 
@@ -324,10 +325,28 @@ void arch_sigblock(void *uc, uint64_t set)
 	*(uint64_t *)&((ucontext_t *)uc)->uc_sigmask |= set;
 }
 
+/* The kernel has room for tiles only of a kernel thread that has used some; of a frame with more
+ * than that it restores no registers but those of SSE. */
+static void make_room_for_tiles(void)
+{
+	static const struct {
+		uint8_t palette, start, reserved[14];
+		uint16_t bytes[16];
+		uint8_t rows[16];
+	} one = { .palette = 1, .bytes = { 64 }, .rows = { 1 } };
+	uint32_t state, high;
+
+	__asm__ volatile("xgetbv" : "=a"(state), "=d"(high) : "c"(1));
+	if (!(state & TILES_STATE))
+		__asm__ volatile("ldtilecfg %0\n\ttilezero %%tmm0\n\ttilerelease" : : "m"(one));
+}
+
 void arch_sigrebind(void *frame, void *sigstack, size_t len)
 {
 	ucontext_t *uc = frame;
 
+	if (ld_rlx(&arch_extras) & EXTRA_TILES)
+		make_room_for_tiles();
 	uc->uc_stack.ss_sp = sigstack;
 	uc->uc_stack.ss_size = len;
 	uc->uc_stack.ss_flags = 0;

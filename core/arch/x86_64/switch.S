@@ -3,8 +3,11 @@
  * A saved context, from its stack pointer upwards:
  *   0  mxcsr, x87 control word (4 + 2 bytes)
  *   8  PKRU, if the byte at 14 is 1; else it is of before arch_use_pkru
+ *   15 1: the tiles are below, at the next multiple of 64
  *   12 x87 exception flags (2 bytes)
  *   16 r15  24 r14  32 r13  40 r12  48 rbx  56 rbp  64 return address */
+
+#include "extras.h"
 
 	.section heddle_text, "ax", @progbits
 
@@ -41,15 +44,15 @@ arch_switch:
 	movzbl	%al, %r9d
 	andl	$0x7f, %eax
 	movl	%eax, 12(%rsp)
-	cmpb	$0, arch_pkru_used(%rip)
-	jne	.Lsave_pkru
+	cmpb	$0, arch_extras(%rip)
+	jne	.Lsave_extras
 .Lsaved:
 	movq	%rsp, (%rdi)
 	movq	(%rsi), %rsp
 	/* From here on the frame is the other context's, of the same shape. */
 .Lrestore:
-	cmpb	$0, arch_pkru_used(%rip)
-	jne	.Lload_pkru
+	cmpb	$0, arch_extras(%rip)
+	jne	.Lload_extras
 .Lloaded:
 	ldmxcsr	(%rsp)
 	cmpw	12(%rsp), %r9w
@@ -80,8 +83,8 @@ arch_switch:
 	.cfi_endproc
 	.size	arch_switch, . - arch_switch
 
-	.type	switch_pkru, @function
-switch_pkru:
+	.type	switch_extras, @function
+switch_extras:
 	.cfi_startproc
 	.cfi_def_cfa %rsp, 72
 	.cfi_offset %rbp, -16
@@ -90,11 +93,30 @@ switch_pkru:
 	.cfi_offset %r13, -40
 	.cfi_offset %r14, -48
 	.cfi_offset %r15, -56
-.Lsave_pkru:
+.Lsave_extras:
+	testb	$EXTRA_PKRU, arch_extras(%rip)
+	jz	1f
 	xorl	%ecx, %ecx
 	rdpkru
 	movl	%eax, 8(%rsp)
 	movb	$1, 14(%rsp)
+1:	testb	$EXTRA_TILES, arch_extras(%rip)
+	jz	.Lsaved
+	movl	$1, %ecx
+	xgetbv
+	testl	$TILES_STATE, %eax
+	jz	.Lsaved
+	leaq	-TILES_SIZE(%rsp), %r8
+	andq	$-64, %r8
+	/* The header, of which xsavec writes the first half of a quarter. */
+	xorl	%eax, %eax
+	.irp at, 0,8,16,24,32,40,48,56
+	movq	%rax, 512+\at(%r8)
+	.endr
+	xorl	%edx, %edx
+	movl	$TILES_STATE, %eax
+	xsavec64	(%r8)
+	movb	$1, 15(%rsp)
 	jmp	.Lsaved
 /* The flags differ, which is rare, or one is pending: what loads the control word would trap in the
  * wrong context. fnstenv masks all; then both come at once, and what is pending in this one traps in
@@ -117,7 +139,9 @@ arch_switch_landing:
 	fnstsw	%ax
 	movzbl	%al, %r9d
 	jmp	.Lrestore
-.Lload_pkru:
+.Lload_extras:
+	testb	$EXTRA_PKRU, arch_extras(%rip)
+	jz	2f
 	xorl	%ecx, %ecx
 	rdpkru
 	movl	%eax, %r8d
@@ -125,12 +149,28 @@ arch_switch_landing:
 	cmpb	$0, 14(%rsp)
 	cmovnel	8(%rsp), %eax
 	cmpl	%r8d, %eax
-	je	.Lloaded
+	je	2f
 	/* rdpkru has cleared edx, as wrpkru wants it. */
 	wrpkru
+2:	testb	$EXTRA_TILES, arch_extras(%rip)
+	jz	.Lloaded
+	cmpb	$0, 15(%rsp)
+	je	3f
+	leaq	-TILES_SIZE(%rsp), %r8
+	andq	$-64, %r8
+	xorl	%edx, %edx
+	movl	$TILES_STATE, %eax
+	xrstor64	(%r8)
+	jmp	.Lloaded
+	/* Who has none leaves none to the next. */
+3:	movl	$1, %ecx
+	xgetbv
+	testl	$TILES_STATE, %eax
+	jz	.Lloaded
+	tilerelease
 	jmp	.Lloaded
 	.cfi_endproc
-	.size	switch_pkru, . - switch_pkru
+	.size	switch_extras, . - switch_extras
 
 /* The first frame of a context: r12 holds the function, r13 its argument. The undefined
  * return address ends every unwinder's walk here. A fresh context returns to the byte

@@ -1,6 +1,8 @@
 /* Kernel threads that come and go under a context that stays. Read context.h and the
  * shape of a saved context in switch.S first. */
 
+#include "extras.h"
+
 	.section heddle_text, "ax", @progbits
 
 /* void arch_switch_exit(struct gobuf *from): arch_switch's first half, then the end of the
@@ -34,8 +36,8 @@ arch_switch_exit:
 	stmxcsr	(%rsp)
 	fnstcw	4(%rsp)
 	movl	$0, 12(%rsp)
-	cmpb	$0, arch_pkru_used(%rip)
-	je	1f
+	testb	$EXTRA_PKRU, arch_extras(%rip)
+	jz	1f
 	xorl	%ecx, %ecx
 	rdpkru
 	movl	%eax, 8(%rsp)
