@@ -73,32 +73,43 @@ static void *keeps_in_calls(void *arg)
 	return arg;
 }
 
-static void *keeps_when_stopped(void *arg)
-{
-	keep(*(uint8_t *)arg, ROUNDS, wait_a_moment);
-	return arg;
-}
-
-static void all_keep(void *(*fn)(void *))
+TEST(tiles_stay_in_a_call_in_which_others_run)
 {
 	static uint8_t rows[THREADS] = { 16, 8, 3, 1, 16, 5 };
 	pthread_t t[THREADS];
 
+	if (!permitted())
+		return;
 	for (int i = 0; i < THREADS; i++)
-		EXPECT_EQ(pthread_create(&t[i], NULL, fn, &rows[i]), 0);
+		EXPECT_EQ(pthread_create(&t[i], NULL, keeps_in_calls, &rows[i]), 0);
 	join(t, THREADS);
 }
 
-TEST(tiles_stay_in_a_call_in_which_others_run)
+static _Atomic bool over;
+
+static void *keeps_when_stopped(void *arg)
 {
 	if (permitted())
-		all_keep(keeps_in_calls);
+		keep(16, ROUNDS, wait_a_moment);
+	over = true;
+	return arg;
 }
 
+static void *computes(void *arg)
+{
+	while (!over)
+		wait_a_moment();
+	return arg;
+}
+
+/* The others, whose kernel threads it comes to, have none. */
 TEST(tiles_stay_with_one_that_is_stopped)
 {
-	if (permitted())
-		all_keep(keeps_when_stopped);
+	pthread_t t[THREADS];
+
+	start(t, THREADS - 1, computes, NULL);
+	start(&t[THREADS - 1], 1, keeps_when_stopped, NULL);
+	join(t, THREADS);
 }
 #else
 TEST(there_are_no_tiles)
