@@ -152,8 +152,10 @@ static void make_ours(struct sigaction *act)
 	act->sa_sigaction = on_signal;
 	act->sa_flags |= SA_SIGINFO;
 	act->sa_flags &= (int)~SA_RESETHAND; /* action_take */
-	/* handle() sets the program's. */
-	sigfillset(&act->sa_mask);
+	/* handle() sets the program's. sigfillset would leave out signal 32: whoever is stopped by
+	 * it here goes on on another kernel thread, and the frame of ours would give that one the
+	 * signal stack of this. */
+	memset(&act->sa_mask, 0xff, sizeof(act->sa_mask));
 }
 
 /* Notes the program's and makes it ours; *was is what was noted before. False: there is no memory.

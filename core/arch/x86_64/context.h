@@ -6,6 +6,8 @@
 
 #include <stdint.h>
 
+#include "atomic.h"
+
 struct gobuf {
 	uintptr_t sp;
 };
@@ -45,6 +47,9 @@ void arch_switch_exit(struct gobuf *from);
  * is its tid while it lives, and 0, with a futex wake, when it is gone.
  * Returns  its tid, or -errno. */
 long arch_clone_into(const struct gobuf *to, uintptr_t fs, int32_t *tid);
+
+/* arch_extras: what contexts carry beside what all do: extras.h. */
+extern ATOMIC(uint8_t) arch_extras __attribute__((visibility("hidden")));
 
 /* arch_use_pkru: from here on contexts carry their PKRU, if the cpu has it; those saved before have
  * the one that the first caller has now. */

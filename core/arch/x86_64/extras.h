@@ -11,12 +11,4 @@
 #define TILES_STATE 0x60000
 #define TILES_SIZE (512 + 64 + 64 + 8192 + 64)
 
-#ifndef __ASSEMBLER__
-#include <stdint.h>
-
-#include "atomic.h"
-
-extern ATOMIC(uint8_t) arch_extras __attribute__((visibility("hidden")));
-#endif
-
 #endif
