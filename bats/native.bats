@@ -508,3 +508,13 @@ C
 	run bash -c "ulimit -v 1000000; LD_PRELOAD=$heddle $work/l"
 	[ "$output" = "1 EAGAIN" ]
 }
+
+@test "a library has a pthread_self of its own, which begins by a call of heddle's: it is not for heddle to call" {
+	printf '%s\n' '#include <unistd.h>' 'unsigned long pthread_self(void) { int fd[2]; return pipe(fd) ? 0 : 42; }' |
+		gcc -shared -fPIC -x c - -o "$work/libself.so"
+	sed 's/^	printf.*/&\n	printf("%lu\\n", (unsigned long)pthread_self());/' "$work/p.c" >"$work/self.c"
+	gcc -pthread "$work/self.c" "$work/libself.so" -o "$work/self"
+	run preloaded 2 "$work/self"
+	[ "$status" -eq 0 ]
+	[ "${lines[*]}" = "5 42" ]
+}

@@ -16,12 +16,12 @@ struct polldesc {
 	bool waited; /* somebody, since the last event for nobody that a sleeping M got; under lock
 		      */
 	uint8_t vain; /* how often one did though nobody had: netpoll.c; under lock */
-	/* On the list of those to be made sure of: under its lock, in netpoll.c. */
-	bool unsure;
-	struct polldesc *nextunsure;
 	int32_t fd;
 	ATOMIC(struct pollwait *) first; /* written under lock */
 	ATOMIC(const struct g *) last; /* who waited last, for fetch_waits; written under lock */
+	/* On the list of those to be made sure of: under its lock, in netpoll.c. */
+	struct polldesc *nextunsure;
+	bool unsure;
 } __attribute__((aligned(CACHE_LINE)));
 
 enum { POLL_BOTH = 1 << POLL_READ | 1 << POLL_WRITE };

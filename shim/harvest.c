@@ -15,6 +15,7 @@
 #include "clones.h"
 #include "cpu.h"
 #include "early.h"
+#include "lookup.h"
 #include "mode.h"
 #include "os.h"
 #include "real.h"
@@ -28,8 +29,8 @@ enum {
 
 EARLY ptrdiff_t tid_offset;
 
-/* From the FS base to what pthread_self() says. */
-EARLY static ptrdiff_t handle_offset;
+/* From the FS base to what glibc's pthread_self() says. */
+static ptrdiff_t handle_offset;
 
 /* glibc's rseq area; size 0: it has none. */
 static ptrdiff_t rseq_offset;
@@ -233,8 +234,8 @@ void harvest_adopt(struct harvest *h)
 {
 	static struct robust_list_head none = { .list = { &none.list } };
 
-	h->thread = pthread_self();
 	h->fsbase = arch_getfs();
+	h->thread = (pthread_t)(h->fsbase + (uintptr_t)handle_offset);
 	ask(h);
 	arch_syscall3(SYS_set_robust_list, (long)&none, sizeof(none), 0);
 	drop_rseq(h->fsbase);
@@ -268,11 +269,20 @@ static bool find_tid(char *fs)
 
 bool harvest_init(void)
 {
-	/* As the thread itself finds it, without a call of the kernel. */
-	char *fs = __builtin_thread_pointer();
+	/* The FS base as the thread itself finds it, without a call of the kernel. */
+	return find_tid(__builtin_thread_pointer());
+}
 
-	handle_offset = (ptrdiff_t)((uintptr_t)pthread_self() - (uintptr_t)fs);
-	return find_tid(fs);
+/* A library of the program's may have one of its own, with a life of its own: GNU Pth's begins by
+ * its first call. */
+static pthread_t glibcs_self(void)
+{
+	pthread_t (*self)(void) = pthread_self;
+	void *at = lookup_libc("pthread_self");
+
+	if (at)
+		memcpy(&self, &at, sizeof(self));
+	return self();
 }
 
 void harvest_ask(void)
@@ -283,6 +293,8 @@ void harvest_ask(void)
 
 	if (asked)
 		return;
+	handle_offset = (ptrdiff_t)((uintptr_t)glibcs_self() -
+				    (uintptr_t)__builtin_thread_pointer());
 	offset = dlsym(RTLD_DEFAULT, "__rseq_offset");
 	size = dlsym(RTLD_DEFAULT, "__rseq_size");
 	if (offset && size) {

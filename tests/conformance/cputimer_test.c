@@ -297,17 +297,25 @@ TEST(it_refuses_what_the_kernel_does)
 
 /* ---- whose thread has ended ---- */
 
+static void *tells_and_sleeps(void *arg)
+{
+	*(_Atomic pid_t *)arg = gettid();
+	return sleeps_until_over(arg);
+}
+
 TEST(one_whose_thread_has_ended_rings_no_more)
 {
 	struct itimerspec spec = spec_of(EACH_MS, EACH_MS), is;
+	_Atomic pid_t tid;
 	pthread_t t;
 
 	heard.anywhere = true;
-	start(&t, 1, sleeps_until_over, NULL);
+	start(&t, 1, tells_and_sleeps, &tid);
 	makes(clock_of(t), SIGEV_SIGNAL, 0);
 	set(heard.timer, EACH_MS, EACH_MS);
 	tick(&over);
 	join(&t, 1);
+	await_end_of(tid);
 	EXPECT_EQ(timer_gettime(heard.timer, &is), 0);
 	EXPECT_EQ(is.it_value.tv_sec + is.it_value.tv_nsec, 0);
 	EXPECT_EQ(is.it_interval.tv_sec + is.it_interval.tv_nsec, 0);

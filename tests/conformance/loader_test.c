@@ -19,13 +19,29 @@ static void *same(void *arg)
 	return arg;
 }
 
-/* Some are joined, some detached, and each begins fresh. */
+struct detached {
+	long i;
+	_Atomic pid_t tid;
+};
+
+static void *same_and_tells(void *arg)
+{
+	struct detached *d = arg;
+
+	same((void *)d->i);
+	d->tid = gettid();
+	return arg;
+}
+
+/* Some are joined, some detached, and each begins fresh. None is left: whoever calls _Fork then
+ * does so alone. */
 static void makes_threads(int n)
 {
 	for (long i = 0; i < n; i++) {
+		struct detached d = { .i = i };
 		pthread_t t[2], other;
 		void *r;
-		EXPECT_EQ(pthread_create(&other, NULL, same, (void *)i), 0);
+		EXPECT_EQ(pthread_create(&other, NULL, same_and_tells, &d), 0);
 		EXPECT_EQ(pthread_detach(other), 0);
 		for (int k = 0; k < 2; k++)
 			EXPECT_EQ(pthread_create(&t[k], NULL, same, (void *)i), 0);
@@ -33,6 +49,9 @@ static void makes_threads(int n)
 			EXPECT_EQ(pthread_join(t[k], &r), 0);
 			EXPECT_EQ((long)r, i);
 		}
+		while (d.tid == 0)
+			sched_yield();
+		await_end_of(d.tid);
 	}
 }
 

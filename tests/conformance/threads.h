@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -102,6 +103,15 @@ static inline void join(const pthread_t *t, int n)
 {
 	for (int i = 0; i < n; i++)
 		EXPECT_EQ(pthread_join(t[i], NULL), 0);
+}
+
+/* Until nobody knows a thread of that number any more. For a moment after it was joined the kernel
+ * does, and a detached one may hold what glibc keeps for all as it ends. */
+static inline void await_end_of(pid_t tid)
+{
+	while (syscall(SYS_tgkill, getpid(), tid, 0) == 0)
+		sched_yield();
+	EXPECT_EQ(errno, ESRCH);
 }
 
 static inline void run(int n, void *(*fn)(void *), void *arg)
