@@ -3,8 +3,8 @@
  * A saved context, from its stack pointer upwards:
  *   0  mxcsr, x87 control word (4 + 2 bytes)
  *   8  PKRU, if the byte at 14 is 1; else it is of before arch_use_pkru
- *   15 1: the tiles are below, at the next multiple of 64
  *   12 x87 exception flags (2 bytes)
+ *   15 1: the tiles are below, at the next multiple of 64
  *   16 r15  24 r14  32 r13  40 r12  48 rbx  56 rbp  64 return address */
 
 #include "extras.h"
