@@ -21,7 +21,8 @@ static void *same(void *arg)
 
 struct detached {
 	long i;
-	_Atomic pid_t tid;
+	pid_t tid;
+	sem_t told;
 };
 
 static void *same_and_tells(void *arg)
@@ -30,6 +31,7 @@ static void *same_and_tells(void *arg)
 
 	same((void *)d->i);
 	d->tid = gettid();
+	sem_post(&d->told);
 	return arg;
 }
 
@@ -41,6 +43,7 @@ static void makes_threads(int n)
 		struct detached d = { .i = i };
 		pthread_t t[2], other;
 		void *r;
+		sem_init(&d.told, 0, 0);
 		EXPECT_EQ(pthread_create(&other, NULL, same_and_tells, &d), 0);
 		EXPECT_EQ(pthread_detach(other), 0);
 		for (int k = 0; k < 2; k++)
@@ -49,8 +52,8 @@ static void makes_threads(int n)
 			EXPECT_EQ(pthread_join(t[k], &r), 0);
 			EXPECT_EQ((long)r, i);
 		}
-		while (d.tid == 0)
-			sched_yield();
+		while (sem_wait(&d.told) != 0)
+			EXPECT_EQ(errno, EINTR);
 		await_end_of(d.tid);
 	}
 }

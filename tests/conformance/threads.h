@@ -105,8 +105,8 @@ static inline void join(const pthread_t *t, int n)
 		EXPECT_EQ(pthread_join(t[i], NULL), 0);
 }
 
-/* Until nobody knows a thread of that number any more. For a moment after it was joined the kernel
- * does, and a detached one may hold what glibc keeps for all as it ends. */
+/* Until nobody knows a thread of that number any more, which no event tells. For a moment after it
+ * was joined the kernel does, and a detached one may hold what glibc keeps for all as it ends. */
 static inline void await_end_of(pid_t tid)
 {
 	while (syscall(SYS_tgkill, getpid(), tid, 0) == 0)

@@ -134,6 +134,7 @@ void arch_use_tiles(void)
 	enum { LEAF = 7, AMX_TILE = 1 << 24 };
 	uint32_t a, b, c, d;
 
+	/* Nothing goes with it: a context that was saved before has none, and says so. */
 	if (__get_cpuid_count(LEAF, 0, &a, &b, &c, &d) && (d & AMX_TILE))
 		or_sc(&arch_extras, EXTRA_TILES);
 }
