@@ -72,15 +72,17 @@ long mask_there(const sigset_t *set)
 void masked(const sigset_t *set, struct patience *p)
 {
 	struct thread *t = thread_self();
+	uint64_t mask;
 
 	if (!set)
 		return;
+	memcpy(&mask, set, sizeof(mask));
 	p->masked = true;
 	st_rlx(&t->awaits_any, true);
 	t->unmasked = gmask();
 	/* Before a handler runs: what has been pending is handled now. */
 	st_rlx(&t->masked, true);
-	signals_mask(SIG_SETMASK, set, NULL);
+	signals_return(mask);
 }
 
 bool let_in(const struct patience *p)
@@ -91,13 +93,11 @@ bool let_in(const struct patience *p)
 long unmasked(const struct patience *p, long r)
 {
 	struct thread *t = thread_self();
-	sigset_t set;
 
 	if (!p->masked)
 		return r;
 	st_rlx(&t->masked, false);
-	memcpy(&set, &t->unmasked, SIGSET_BYTES);
-	signals_mask(SIG_SETMASK, &set, NULL);
+	signals_return(t->unmasked);
 	st_rlx(&t->awaits_any, false);
 	return r == 0 && let_in(p) ? -EINTR : r;
 }

@@ -36,6 +36,17 @@ int signals_mask(int how, const sigset_t *set, sigset_t *old)
 	return -r;
 }
 
+void signals_return(uint64_t mask)
+{
+	sigset_t set;
+
+	/* As a rule it stays, and the kernel need not be asked. */
+	if ((mask & ~UNBLOCKABLE) == gmask())
+		return;
+	memcpy(&set, &mask, sizeof(mask));
+	signals_mask(SIG_SETMASK, &set, NULL);
+}
+
 /* As the kernel: what cannot be written is found when the mask has been set. */
 static int mask_call(int how, const sigset_t *set, sigset_t *old)
 {
@@ -445,9 +456,12 @@ EXPORT int pause(void)
  * library would set it once more. */
 static struct __jmp_buf_tag *with_mask_set(struct __jmp_buf_tag *env, struct __jmp_buf_tag *own)
 {
+	uint64_t mask;
+
 	if (!env->__mask_was_saved || !thread_self())
 		return env;
-	signals_mask(SIG_SETMASK, &env->__saved_mask, NULL);
+	memcpy(&mask, &env->__saved_mask, sizeof(mask));
+	signals_return(mask);
 	*own = *env;
 	own->__mask_was_saved = 0;
 	return own;

@@ -57,9 +57,11 @@ void altstack_end(struct thread *t, const stack_t *was);
 
 /* ---- sigcalls.c ---- */
 
-/* signals_mask: pthread_sigmask of the running thread. signal_self: sends it sig, on the kernel
+/* signals_mask: pthread_sigmask of the running thread. signals_return: it has that mask from here
+ * on. signal_self: sends it sig, on the kernel
  * thread that it runs on, and on no other that it may come to in between; 0 or -errno. */
 int signals_mask(int how, const sigset_t *set, sigset_t *old);
+void signals_return(uint64_t mask);
 long signal_self(int sig);
 
 /* signals_timedwait: sigtimedwait as the kernel has it, for the running thread.
