@@ -158,8 +158,7 @@ static long connect_tcp(struct thread *t, struct io *io)
 	long late = -EINPROGRESS, r;
 
 	io->asked = true;
-	io->stopped = ld_rlx(&t->stopped);
-	io->handled = ld_rlx(&t->handled);
+	io_begins(io, t);
 	io->span = fd_timed(io->fd, POLL_WRITE);
 	if (io->span != 0) {
 		io->timed = true;

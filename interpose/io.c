@@ -214,10 +214,8 @@ long io_block(struct io *io)
 
 	if (!io->asked) {
 		io->last = false;
-		if (!io->follows) {
-			io->stopped = ld_rlx(&t->stopped);
-			io->handled = ld_rlx(&t->handled);
-		}
+		if (!io->follows)
+			io_begins(io, t);
 		r = ask(io);
 		if (r != 0)
 			return r;

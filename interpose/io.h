@@ -122,8 +122,9 @@ bool io_listens(int fd);
 
 /* io_begins: before the first attempt of a call that may be made in parts: the handlers that have
  * run so far do not end it. */
-static inline void io_begins(struct io *io, const struct thread *t)
+static inline void io_begins(struct io *io, struct thread *t)
 {
+	waits_anew(t);
 	io->handled = ld_rlx(&t->handled);
 	io->stopped = ld_rlx(&t->stopped);
 }

@@ -166,9 +166,11 @@ static long wait_at(ATOMIC(uint32_t) *word, uint32_t value, uint32_t bits, const
 	uint32_t ended = ends ? ld_rlx(ends) : 0;
 	long r;
 
-	do
+	do {
+		if (t)
+			waits_anew(t);
 		r = futex_wait(word, value, bits, d, 0);
-	while (r == -EINTR && ends && ld_rlx(ends) == ended);
+	} while (r == -EINTR && ends && ld_rlx(ends) == ended);
 	return r;
 }
 

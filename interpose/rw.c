@@ -221,14 +221,14 @@ static ssize_t read_vector(int fd, const struct iovec *v, int n, int flags)
 	return io_answer(r);
 }
 
-static ssize_t write_vector(int fd, const struct iovec *v, int n, int flags)
+static ssize_t write_vector(struct thread *t, int fd, const struct iovec *v, int n, int flags)
 {
 	struct io io;
 
 	cancel_point();
 	io_init(&io, fd, POLL_WRITE, v, (size_t)n, flags);
 	io.vector = true;
-	io_begins(&io, thread_self());
+	io_begins(&io, t);
 	return io_answer(flags & RWF_NOWAIT ? writev_call(&io) : writev_all(&io));
 }
 
@@ -239,7 +239,9 @@ EXPORT ssize_t readv(int fd, const struct iovec *v, int n)
 
 EXPORT ssize_t writev(int fd, const struct iovec *v, int n)
 {
-	return io_self() ? write_vector(fd, v, n, 0) : real_table.writev(fd, v, n);
+	struct thread *t = io_self();
+
+	return t ? write_vector(t, fd, v, n, 0) : real_table.writev(fd, v, n);
 }
 
 /* At a place of their own only files read and write, announced (calls.def); at -1 these are
@@ -260,15 +262,16 @@ EXPORT ssize_t preadv2(int fd, const struct iovec *v, int n, off_t at, int flags
 
 EXPORT ssize_t pwritev2(int fd, const struct iovec *v, int n, off_t at, int flags)
 {
+	struct thread *t = io_self();
 	ssize_t r;
 
-	if (!io_self())
+	if (!t)
 		return real_table.pwritev2(fd, v, n, at, flags);
 	if (at == HERE)
-		return write_vector(fd, v, n, flags);
-	cancel_blocks(thread_self());
+		return write_vector(t, fd, v, n, flags);
+	cancel_blocks(t);
 	r = real_table.pwritev2(fd, v, n, at, flags);
-	cancel_unblocks(thread_self());
+	cancel_unblocks(t);
 	return r;
 }
 

@@ -45,6 +45,8 @@ static int take_slow(struct sem *s, const struct deadline *deadline)
 	cancel_begin();
 	add_sc(&s->data, WAITER);
 	for (;;) {
+		if (t)
+			waits_anew(t);
 		if (try_take(s, WAITER)) {
 			r = 0;
 			break;

@@ -74,7 +74,7 @@ struct aside {
 	uint64_t awaits;
 	int32_t accepts;
 	uint64_t unmasked;
-	uint32_t handled, stopped;
+	uint32_t handled, stopped, slept;
 	bool connects, alert, uncancelled, becoming, awaits_any;
 };
 
@@ -89,6 +89,7 @@ static void set_aside(struct thread *t, struct aside *a)
 	a->unmasked = t->unmasked;
 	a->handled = ld_rlx(&t->handled);
 	a->stopped = ld_rlx(&t->stopped);
+	a->slept = t->slept;
 	a->connects = ld_rlx(&t->connects);
 	st_rlx(&t->connects, false);
 	a->alert = ld_rlx(&t->alert);
@@ -134,10 +135,13 @@ static void handle(int sig, siginfo_t *info, ucontext_t *uc, bool call)
 	struct thread *t = thread_self();
 	uint64_t before, interrupted, after, found = mask_in(uc);
 	bool late = cputimer_own(t, info) && !ld_rlx(&t->awaits_any);
-	bool first = ld_rlx(&t->masked);
+	bool first = ld_rlx(&t->masked), decides;
 	struct aside aside;
 
 	set_aside(t, &aside);
+	/* What comes when its handler is over, which blocked it, finds a call that is to be made
+	 * again, or has ended. */
+	decides = aside.handled == aside.slept;
 	if (first)
 		return_to(aside.unmasked, uc);
 	st_rlx(&t->masked, false);
@@ -149,6 +153,9 @@ static void handle(int sig, siginfo_t *info, ucontext_t *uc, bool call)
 	accept_leaves(t);
 	fd_letgo(t);
 	uc->uc_stack = altstack_begin(t);
+	/* The kernel's last is the first to run, on top of the others. */
+	if (signals_unblocked())
+		signals_run();
 	run_handler(action, sig, info, uc);
 	/* The child of a fork that it made goes on where the thread was, in a call of ours perhaps.
 	 */
@@ -160,7 +167,8 @@ static void handle(int sig, siginfo_t *info, ucontext_t *uc, bool call)
 	late = late || !action->handler;
 	/* Those that ran amid were for calls of this one's. */
 	st_rlx(&t->handled, aside.handled + !late);
-	st_rlx(&t->stopped, aside.stopped + (!late && !(action->flags & SA_RESTART)));
+	st_rlx(&t->stopped, aside.stopped + (!late && decides && !(action->flags & SA_RESTART)));
+	t->slept = aside.slept;
 	/* The handler may have changed what it returns to. */
 	altstack_end(t, &uc->uc_stack);
 	after = mask_in(uc);

@@ -185,12 +185,11 @@ void signal_lend(struct thread *t, int sig, const siginfo_t *info)
 void signals_here(void)
 {
 	struct thread *t = thread_self();
-	uint64_t due = signals_of(t) & ~gmask();
-
-	for (int sig = 1; sig < SIGNALS && due; sig++) {
+	for (int sig = 1; sig < SIGNALS; sig++) {
 		siginfo_t info;
-		/* One before may have run a handler, which returned to another mask. */
-		if (!(due & ~gmask() & signal_bit(sig)))
+		/* One before may have run a handler, above others', and returned to another mask.
+		 */
+		if (!(signals_of(t) & ~gmask() & signal_bit(sig)))
 			continue;
 		/* Without a handler it stops or ends the process, or is ignored: but once. */
 		if (signal_has_handler(sig))

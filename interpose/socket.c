@@ -364,6 +364,7 @@ static long sendmmsg_all(struct thread *t, int fd, struct mmsghdr *msgs, unsigne
 	bool together = n > 1 && is_datagram(fd), whole = true;
 	long r = 0, done = 0;
 
+	waits_anew(t);
 	fd_hold(t, fd);
 	while (whole && done < n) {
 		struct io io;

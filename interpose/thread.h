@@ -83,6 +83,7 @@ struct thread {
 	uint32_t lookpoint; /* that of the last call that found something at once: poll.h */
 	ATOMIC(uint32_t) handled; /* handlers that ran; of those, without SA_RESTART */
 	ATOMIC(uint32_t) stopped;
+	uint32_t slept; /* handled, when it last went to wait */
 	ATOMIC(bool) alert; /* about to sleep: a handler ends the wait before it begins */
 	ATOMIC(bool) deaf; /* no handler runs on it any more: it ends */
 	bool ownfiles; /* its descriptors are its own: none of the poller's */
@@ -285,10 +286,19 @@ void accept_leaves(struct thread *t);
 /* connect_due: is the running thread, interrupted at uc, to leave a connect? Then it has. */
 bool connect_due(void *uc);
 
+/* waits_anew: as in the kernel, the first handler from here on decides whether the call that the
+ * running thread t is in, or begins, is made again; those that follow before it waits once more do
+ * not. */
+static inline void waits_anew(struct thread *t)
+{
+	t->slept = ld_rlx(&t->handled);
+}
+
 /* alert: until t->alert is false again a handler of the program's leaves word for the next wait of
  * the running thread t. Whether one ran is looked at after. */
 static inline void alert(struct thread *t)
 {
+	waits_anew(t);
 	st_rlx(&t->alert, true);
 	compiler_barrier();
 }

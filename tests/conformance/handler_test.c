@@ -319,6 +319,52 @@ TEST(a_call_is_restarted_though_its_handler_was_interrupted)
 		EXPECT_EQ(pthread_join(t[i], NULL), 0);
 }
 
+static struct event stopped;
+
+static void *reads_until_stopped(void *arg)
+{
+	char c;
+
+	tick(&entered);
+	FAILS(read(ends[0], &c, 1), EINTR);
+	tick(&stopped);
+	return arg;
+}
+
+static void *waits_until_stopped(void *arg)
+{
+	tick(&entered);
+	FAILS(sem_wait(&there), EINTR);
+	tick(&stopped);
+	return arg;
+}
+
+/* What the first one blocks comes when that is over, and finds a call that is made again. */
+TEST(a_call_is_restarted_though_another_handler_comes_next)
+{
+	struct sigaction act = { .sa_handler = is_interrupted, .sa_flags = SA_RESTART };
+	pthread_t t[2];
+
+	EXPECT_EQ(pipe(ends), 0);
+	EXPECT_EQ(sem_init(&there, 0, 0), 0);
+	sigaddset(&act.sa_mask, SIGUSR2);
+	EXPECT_EQ(sigaction(SIGUSR1, &act, NULL), 0);
+	handle_with(SIGUSR2, does_nothing, 0);
+	t[0] = started(reads_until_stopped, NULL);
+	t[1] = started(waits_until_stopped, NULL);
+	for (int round = 1; round <= 3; round++) {
+		for (int i = 0; i < 2; i++)
+			EXPECT_EQ(pthread_kill(t[i], SIGUSR1), 0);
+		await(&handled, 2 * round);
+		settle();
+		EXPECT_EQ(stopped.n, 0);
+	}
+	for (int i = 0; i < 2; i++)
+		EXPECT_EQ(pthread_kill(t[i], SIGUSR2), 0);
+	for (int i = 0; i < 2; i++)
+		EXPECT_EQ(pthread_join(t[i], NULL), 0);
+}
+
 /* ---- jumps ---- */
 
 static sigjmp_buf out;

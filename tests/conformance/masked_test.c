@@ -193,3 +193,55 @@ TEST(a_handler_may_wait_so_itself)
 	run(1, is_interrupted_by_one_who_waits, NULL);
 	is_interrupted_by_one_who_waits(NULL);
 }
+
+/* ---- several at once ---- */
+
+static volatile int nth, order[2];
+
+static void counts(int sig)
+{
+	if (nth < 2)
+		order[nth] = sig;
+	nth++;
+}
+
+static void *lets_in_two(void *arg)
+{
+	bool by_mask = arg != NULL;
+	sigset_t two, none;
+
+	begin();
+	handle_with(SIGUSR1, counts, 0);
+	handle_with(SIGUSR2, counts, 0);
+	sigemptyset(&none);
+	sigemptyset(&two);
+	sigaddset(&two, SIGUSR1);
+	sigaddset(&two, SIGUSR2);
+	for (enum wait how = SUSPENDS; how < WAITS; how++) {
+		nth = 0;
+		EXPECT_EQ(pthread_kill(pthread_self(), SIGUSR1), 0);
+		EXPECT_EQ(pthread_kill(pthread_self(), SIGUSR2), 0);
+		if (by_mask)
+			EXPECT_EQ(pthread_sigmask(SIG_UNBLOCK, &two, NULL), 0);
+		else
+			FAILS(waits(how, 10000), EINTR);
+		EXPECT_EQ(nth, 2);
+		/* The one that was found last lies on top of the other. */
+		EXPECT_EQ(order[0], SIGUSR2);
+		EXPECT_EQ(order[1], SIGUSR1);
+		EXPECT_EQ(pthread_sigmask(SIG_BLOCK, &two, NULL), 0);
+	}
+	return NULL;
+}
+
+TEST(all_that_a_mask_lets_in_comes_with_one_call)
+{
+	run(1, lets_in_two, NULL);
+	lets_in_two(NULL);
+}
+
+TEST(of_several_that_are_unblocked_the_last_is_handled_first)
+{
+	run(1, lets_in_two, ends);
+	lets_in_two(ends);
+}
