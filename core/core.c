@@ -43,7 +43,6 @@ FORKS void core_forked(void)
 	turns_forked();
 	forget_sched();
 	futex_forked();
-	glist_forked();
 	netpoll_forked();
 	preempt_forked();
 	stack_forked();

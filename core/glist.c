@@ -4,12 +4,12 @@
 #include "cputime.h"
 #include "early.h"
 #include "guest.h"
+#include "keep.h"
 #include "san.h"
 #include "sched.h"
 #include "trace.h"
 
 enum {
-	G_SLAB = 64 * 1024,
 	GOID_BATCH = 16,
 	ENOMEM_ = 12,
 	GUARD = 4096,
@@ -20,14 +20,6 @@ static size_t g_tls;
 void glist_init(size_t tls)
 {
 	g_tls = tls;
-}
-
-/* Under glock: what Gs are cut from. */
-FORKED static char *slab, *slabend;
-
-FORKS void glist_forked(void)
-{
-	slab = slabend = NULL;
 }
 
 static void list(struct g *gp)
@@ -52,23 +44,11 @@ struct g *gagain(struct g *gp)
 
 struct g *gnew(void)
 {
-	size_t size = (sizeof(struct g) + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1);
-	struct g *gp = NULL;
+	struct g *gp = keep(sizeof(*gp));
 
-	lock(&sched.glock);
-	if (slabend - slab < (ptrdiff_t)size) {
-		char *at = os_reserve(G_SLAB);
-		if (os_failed(at)) {
-			unlock(&sched.glock);
-			return NULL;
-		}
-		slab = at;
-		slabend = at + G_SLAB;
-	}
-	gp = (struct g *)slab;
-	slab += size;
+	if (os_failed(gp))
+		return NULL;
 	st_rlx(&gp->sigmask, ~(uint64_t)0);
-	unlock(&sched.glock);
 	list(gp);
 	return gp;
 }

@@ -3,6 +3,7 @@
  * sure of. Next: pollwait.c, who waits; netpoll_epoll.c, how the kernel is asked. */
 #include "early.h"
 #include "fetch.h"
+#include "keep.h"
 #include "poller.h"
 #include "pollwait.h"
 
@@ -33,7 +34,7 @@ static struct polldesc *make_chunk(ATOMIC(struct polldesc *) *at, int fd)
 	lock(&init_lock);
 	chunk = ld_rlx(at);
 	if (!chunk) {
-		chunk = os_reserve(CHUNK * sizeof(*chunk));
+		chunk = keep(CHUNK * sizeof(*chunk));
 		for (int i = 0; i < CHUNK && !os_failed(chunk); i++) {
 			chunk[i].lock.rank = RANK_POLLFD;
 			chunk[i].fd = fd / CHUNK * CHUNK + i;

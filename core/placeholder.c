@@ -8,6 +8,7 @@
 
 #include "core.h"
 #include "futexq.h"
+#include "keep.h"
 #include "sched.h"
 
 enum { EINTR_ = 4, ETIMEDOUT_ = 110 };
@@ -133,7 +134,7 @@ static struct foreign *foreign_new(const void *arg)
 	if (f)
 		foreigners.unused = f->next;
 	unlock(&foreigners.lock);
-	if (!f && os_failed(f = os_reserve(sizeof(*f))))
+	if (!f && os_failed(f = keep(sizeof(*f))))
 		return NULL;
 	f->arg = arg;
 	lock(&foreigners.lock);

@@ -477,7 +477,6 @@ bool check_offp(void);
 /* ---- core_forked ----
  * Each file's own: its state as in a process that has not begun. */
 void futex_forked(void);
-void glist_forked(void);
 void netpoll_forked(void);
 void preempt_forked(void);
 void stack_forked(void);

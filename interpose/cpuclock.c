@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "core.h"
+#include "keep.h"
 #include "os.h"
 #include "syscall.h"
 #include "thread.h"
@@ -123,7 +124,7 @@ static void count(struct thread *t, struct rusage *ru, int32_t tid)
 	struct counts *c = t->counts;
 
 	if (!c) {
-		c = os_reserve(sizeof(*c));
+		c = keep(sizeof(*c));
 		if (os_failed(c))
 			return;
 		t->counts = c;

@@ -12,6 +12,7 @@
 #include "cpuclock.h"
 #include "early.h"
 #include "guard.h"
+#include "keep.h"
 #include "os.h"
 #include "preempt.h"
 #include "signals.h"
@@ -113,7 +114,7 @@ static struct cputimer *get(void)
 	for (c = ld_acq(&cputimers); c; c = c->next)
 		if (ld_rlx(&c->number) == NONE)
 			return c;
-	c = os_reserve(sizeof(*c));
+	c = keep(sizeof(*c));
 	if (os_failed(c))
 		return NULL;
 	st_rlx(&c->number, NONE);

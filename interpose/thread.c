@@ -1,5 +1,6 @@
 /* Creating and ending threads; joining is in join.c. Owns the count of those alive; their
- * records are slab.c's. Refuses to know how a thread is harvested (shim/harvest.c) or scheduled. */
+ * records are spare.c's. Refuses to know how a thread is harvested (shim/harvest.c) or scheduled.
+ */
 #include "thread.h"
 
 #include <errno.h>
@@ -93,7 +94,7 @@ FORKS void thread_forked(void)
 	st_rlx(&first->feeders, 0);
 	st_rlx(&nalive, 1);
 	st_rlx(&toreap, NULL);
-	slab_forked();
+	spare_forked();
 	signals_forked();
 	cputimers_forked();
 	fd_forked();
@@ -114,7 +115,7 @@ void thread_free(struct thread *t)
 	}
 	if (t->ownstack) {
 		harvest_reap(&t->harvest);
-		slab_give(t);
+		spare_give(t);
 	} else {
 		grecycle(t->gp);
 	}
@@ -281,7 +282,7 @@ static int thread_anew(struct thread *t)
 
 static int thread_harvest(const struct request *req, struct thread **out)
 {
-	struct thread *t = slab_take();
+	struct thread *t = spare_take();
 	struct stack stack = { 0, 0 };
 	struct ghostspec spec;
 	int r;
@@ -295,7 +296,7 @@ static int thread_harvest(const struct request *req, struct thread **out)
 		t->harvest.size = req->size;
 	} else {
 		if (stackalloc(&stack, req->size + STACK_EXTRA, req->guard) < 0) {
-			slab_give(t);
+			spare_give(t);
 			return EAGAIN;
 		}
 		t->harvest.lo = stack.lo;
@@ -316,7 +317,7 @@ static int thread_harvest(const struct request *req, struct thread **out)
 	if (r != 0) {
 		if (!t->ownstack)
 			stackfree(&stack);
-		slab_give(t);
+		spare_give(t);
 	}
 	*out = t;
 	return r;

@@ -151,7 +151,7 @@ struct thread {
 	ATOMIC(uint64_t) usertime, systime; /* of its cpu time, as was said last */
 	struct counts *counts; /* in cpuclock.c; NULL: it was not asked for */
 	struct thread *next; /* of a reaping list */
-	ATOMIC(uintptr_t) spare; /* in slab.c */
+	ATOMIC(uintptr_t) spare; /* in spare.c */
 } __attribute__((aligned(64)));
 
 /* thread_self: of the running G; NULL on a kernel thread that is no M, and before the first
@@ -201,12 +201,12 @@ void thread_main_started(void);
 /* thread_free: takes back a thread that has ended, from whoever joined or detached it. */
 void thread_free(struct thread *t);
 
-/* slab_take: NULL: no memory. Its gp may be there already, dead.
- * slab_give: gives back one whose thread was not made, or is no more.
- * slab_forked: in the child of a fork. */
-struct thread *slab_take(void);
-void slab_give(struct thread *t);
-void slab_forked(void);
+/* spare_take: NULL: no memory. Its gp may be there already, dead.
+ * spare_give: gives back one whose thread was not made, or is no more.
+ * spare_forked: in the child of a fork. */
+struct thread *spare_take(void);
+void spare_give(struct thread *t);
+void spare_forked(void);
 
 /* thread_forked: in the child of a fork: the caller is its first thread. */
 void thread_forked(void);

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "keep.h"
 #include "sleep.h"
 #include "stage.h"
 
@@ -90,8 +91,8 @@ static void arrive(void *arg)
 		st_sc(&kernel[fd].pending, 1);
 }
 
-/* ---- os.h, runq.c, sysmon.c ---- */
-void *os_reserve(size_t size)
+/* ---- keep.h, runq.c, sysmon.c ---- */
+void *keep(size_t size)
 {
 	static char chunk[CHUNK_BYTES] __attribute__((aligned(CACHE_LINE)));
 

@@ -4,6 +4,7 @@
  * futex_scene.h first. */
 #include "futex_scene.h"
 
+#include "keep.h"
 #include "os.h"
 #include "sleep.h"
 
@@ -33,7 +34,7 @@ static void begin_queue(int way)
 }
 
 /* Of kernel threads whose wait goes on after signals, which are not staged here. */
-void *os_reserve(size_t size)
+void *keep(size_t size)
 {
 	(void)size;
 	EXPECT(false);
