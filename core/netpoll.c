@@ -88,6 +88,16 @@ int poll_bring_up(void)
 	return r;
 }
 
+int netpoll_own(int from)
+{
+	return poll_backend->own(from);
+}
+
+int netpoll_leaves(int fd)
+{
+	return poll_backend->leaves(fd);
+}
+
 void netpoll_room(void)
 {
 	poll_backend->room();

@@ -66,6 +66,12 @@ bool netpoll_busy(int fd);
 void netpoll_poke(int fd, enum polldir dir);
 void netpoll_pass(int fd, enum polldir dir);
 
+/* netpoll_own: the first of the poller's own descriptors from that number on; -1: there is none.
+ * netpoll_leaves: the program is about to put another in the place of fd: if it is the poller's,
+ * that takes another number; or -errno. Context: a G with the process's table of descriptors. */
+int netpoll_own(int from);
+int netpoll_leaves(int fd);
+
 /* netpoll_end: beyond all descriptors that were ever waited for. */
 int netpoll_end(void);
 

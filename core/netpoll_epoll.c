@@ -42,10 +42,10 @@ FORKED static ATOMIC(uint32_t) begun; /* to watch the clock */
 static ATOMIC(bool) no_pwait2;
 FORKED static ATOMIC(bool) broken; /* a break is under way; cleared when it is read */
 
-/* Moves a descriptor of ours out of the program's way: programs expect the lowest free
+/* A descriptor of ours stays out of the program's way: programs expect the lowest free
  * number from open, and some close all low ones. But no higher than that: each fork copies a table
  * as large as its highest number, and who closes a range walks through it. */
-static int move_high(int fd)
+static int copy_high(int fd)
 {
 	uint64_t limit[2] = { 0, 0 };
 	long high = -1;
@@ -56,10 +56,17 @@ static int move_high(int fd)
 		long from = top - OURS_FROM_TOP;
 		high = arch_syscall3(__NR_fcntl, fd, F_DUPFD_CLOEXEC_, from);
 	}
+	return (int)high;
+}
+
+static int move_high(int fd)
+{
+	int high = copy_high(fd);
+
 	if (high < 0)
 		return fd;
 	arch_syscall3(__NR_close, fd, 0, 0);
-	return (int)high;
+	return high;
 }
 
 /* A table that grows stays as large. */
@@ -272,11 +279,43 @@ static bool epoll_wake(void)
 	return false;
 }
 
+static struct ours *const all[] = { &epoll, &event, &clock };
+enum { ALL = sizeof(all) / sizeof(*all) };
+
+static int epoll_own(int from)
+{
+	int first = -1;
+
+	for (int i = 0; i < ALL; i++) {
+		int fd = ld_rlx(&all[i]->fd);
+		if (fd >= from && fd >= 0 && (first < 0 || fd < first))
+			first = fd;
+	}
+	return first;
+}
+
+/* Who is about to use the old number finds, if the program is faster, what that puts there: there
+ * is no waiting for him that is worth its price. */
+static int epoll_leaves(int fd)
+{
+	for (int i = 0; i < ALL; i++) {
+		int to;
+		if (fd < 0 || ld_rlx(&all[i]->fd) != fd)
+			continue;
+		to = copy_high(fd);
+		if (to < 0)
+			to = (int)arch_syscall3(__NR_fcntl, fd, F_DUPFD_CLOEXEC_, 0);
+		if (to < 0)
+			return to;
+		if (!cas_sc(&all[i]->fd, fd, to))
+			arch_syscall3(__NR_close, to, 0, 0);
+	}
+	return 0;
+}
+
 FORKS static void epoll_forked(void)
 {
-	struct ours *all[] = { &epoll, &event, &clock };
-
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < ALL; i++) {
 		if (ld_rlx(&all[i]->fd) >= 0)
 			arch_syscall3(__NR_close, ld_rlx(&all[i]->fd), 0, 0);
 		st_rlx(&all[i]->fd, -1);
@@ -296,5 +335,7 @@ const struct pollbackend poll_epoll = {
 	.wait = epoll_wait_events,
 	.wake = epoll_wake,
 	.watchclock = epoll_watchclock,
+	.own = epoll_own,
+	.leaves = epoll_leaves,
 	.forked = epoll_forked,
 };

@@ -86,6 +86,9 @@ struct pollbackend {
 	int (*wait)(struct pollevent *ev, int n, int64_t ns);
 	bool (*wake)(void); /* false: the caller has a table of descriptors of its own */
 	void (*watchclock)(void);
+	/* own, leaves: netpoll_own, netpoll_leaves. */
+	int (*own)(int from);
+	int (*leaves)(int fd);
 	/* forked: the descriptors are the parent's; the child's copies are closed. */
 	void (*forked)(void);
 };

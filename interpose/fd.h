@@ -126,7 +126,8 @@ void fd_closing(int fd);
 void fd_closed(int fd);
 
 /* standin_use: the running thread, in a call, has become a user of the stand-in *fd. standin_done:
- * it is none any more. */
+ * it is none any more. standin_from: the first stand-in from that number on; -1: there is none. */
+int standin_from(int from);
 void standin_use(const int *fd);
 void standin_done(const int *fd);
 

@@ -1,10 +1,12 @@
 /* The calls that make, change and end descriptors: what fd.h believes of these is told here. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/close_range.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -14,17 +16,39 @@
 #include "io.h"
 #include "mode.h"
 
+/* The first from there on that is heddle's, and natively would not be there: programs close all
+ * that may be open, or ask which are. -1: none. */
+static int ours_from(const struct thread *t, int from)
+{
+	int own, standin;
+
+	if (!t || t->ownfiles)
+		return -1;
+	own = netpoll_own(from);
+	standin = standin_from(from);
+	return own < 0 || (standin >= 0 && standin < own) ? standin : own;
+}
+
+static bool is_ours(const struct thread *t, int fd)
+{
+	return fd >= 0 && ours_from(t, fd) == fd;
+}
+
 EXPORT int close(int fd)
 {
+	struct thread *t;
 	long r;
 
 	if (!served())
 		return real_table.close(fd);
-	if (!io_self()) {
+	t = thread_self();
+	if (!t) {
 		fd_renewed(fd);
 		return real_table.close(fd);
 	}
 	cancel_point();
+	if (unlikely(is_ours(t, fd)))
+		return (int)io_answer(-EBADF);
 	fd_closing(fd);
 	/* It may block: a lingering socket, a file on a network. */
 	entersyscall();
@@ -83,23 +107,33 @@ EXPORT int __pipe(int fd[2])
 
 EXPORT int dup(int old)
 {
-	bool ours = served();
-	int fd = real_table.dup(old);
+	bool serves = served();
+	int fd;
 
-	if (ours && fd >= 0) {
+	if (serves && is_ours(thread_self(), old))
+		return (int)io_answer(-EBADF);
+	fd = real_table.dup(old);
+	if (serves && fd >= 0) {
 		fd_shared(old);
 		fd_renewed(fd);
 	}
 	return fd;
 }
 
-/* The new number takes the place of an open one. */
-static void replacing(int old, int new)
+/* The new number takes the place of an open one. 0 or -errno. */
+static long replacing(int old, int new)
 {
+	struct thread *t = thread_self();
+
+	if (is_ours(t, old))
+		return -EBADF;
 	if (old == new || arch_syscall3(SYS_fcntl, old, F_GETFD, 0) < 0)
-		return;
+		return 0;
+	if (t && !t->ownfiles && netpoll_leaves(new) < 0)
+		return -EMFILE;
 	fd_shared(old);
 	fd_closing(new);
+	return 0;
 }
 
 static int replaced(int old, int new, int r)
@@ -111,9 +145,13 @@ static int replaced(int old, int new, int r)
 
 EXPORT int dup2(int old, int new)
 {
+	long r;
+
 	if (!served())
 		return real_table.dup2(old, new);
-	replacing(old, new);
+	r = replacing(old, new);
+	if (r < 0)
+		return (int)io_answer(r);
 	return replaced(old, new, real_table.dup2(old, new));
 }
 
@@ -124,9 +162,13 @@ EXPORT int __dup2(int old, int new)
 
 EXPORT int dup3(int old, int new, int flags)
 {
+	long r;
+
 	if (!served() || (flags & ~O_CLOEXEC) != 0)
 		return real_table.dup3(old, new, flags);
-	replacing(old, new);
+	r = replacing(old, new);
+	if (r < 0)
+		return (int)io_answer(r);
 	return replaced(old, new, real_table.dup3(old, new, flags));
 }
 
@@ -134,11 +176,29 @@ EXPORT int dup3(int old, int new, int flags)
  */
 static void for_range(unsigned lo, unsigned hi, void (*fn)(int fd))
 {
-	unsigned end = ld_sc(&fd_end), waited = thread_self() ? (unsigned)netpoll_end() : 0;
+	struct thread *t = thread_self();
+	unsigned end = ld_sc(&fd_end), waited = t ? (unsigned)netpoll_end() : 0;
 
 	end = end > waited ? end : waited;
 	for (unsigned fd = lo; fd <= hi && fd < end; fd++)
-		fn((int)fd);
+		if (!is_ours(t, (int)fd))
+			fn((int)fd);
+}
+
+/* The kernel's, but for those of ours that are among them. */
+static long close_others(unsigned lo, unsigned hi, unsigned flags)
+{
+	const struct thread *t = thread_self();
+	int ours;
+
+	while (lo <= INT_MAX && (ours = ours_from(t, (int)lo)) >= 0 && (unsigned)ours <= hi) {
+		unsigned end = (unsigned)ours;
+		long r = lo < end ? arch_syscall3(SYS_close_range, lo, end - 1, flags) : 0;
+		if (r < 0 || end == hi)
+			return r;
+		lo = end + 1;
+	}
+	return arch_syscall3(SYS_close_range, lo, hi, flags);
 }
 
 EXPORT int close_range(unsigned lo, unsigned hi, int flags)
@@ -153,10 +213,24 @@ EXPORT int close_range(unsigned lo, unsigned hi, int flags)
 		return -1;
 	if (closes)
 		for_range(lo, hi, fd_closing);
-	r = real_table.close_range(lo, hi, flags);
+	r = ours_from(thread_self(), 0) < 0 || lo > hi
+		    ? real_table.close_range(lo, hi, flags)
+		    : (int)io_answer(close_others(lo, hi, (unsigned)flags));
 	if (closes)
 		for_range(lo, hi, fd_closed);
 	return r;
+}
+
+/* For kernels that close one after the other only. */
+static void close_each_from(unsigned lo)
+{
+	const struct thread *t = thread_self();
+	struct rlimit limit = { 0, 0 };
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	for (unsigned fd = lo; fd < limit.rlim_cur && fd < FD_MAX; fd++)
+		if (!is_ours(t, (int)fd))
+			arch_syscall3(SYS_close, fd, 0, 0);
 }
 
 EXPORT void closefrom(int lo)
@@ -165,7 +239,10 @@ EXPORT void closefrom(int lo)
 
 	if (served())
 		for_range(from, FD_MAX, fd_closing);
-	real_table.closefrom(lo);
+	if (!served() || ours_from(thread_self(), (int)from) < 0)
+		real_table.closefrom(lo);
+	else if (close_others(from, UINT_MAX, 0) < 0)
+		close_each_from(from);
 	if (served())
 		for_range(from, FD_MAX, fd_closed);
 }
@@ -203,6 +280,8 @@ static int control(int fd, int cmd, long arg)
 
 	if (!served() && cmd != F_SETOWN_EX)
 		return real_table.fcntl(fd, cmd, arg);
+	if (unlikely(is_ours(t, fd)))
+		return (int)io_answer(-EBADF);
 	switch (cmd) {
 	case F_SETLKW:
 	case F_OFD_SETLKW:

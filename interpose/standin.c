@@ -20,6 +20,7 @@ FORKED static struct {
 	int fd;
 	int users; /* 0: the place is free */
 } standins[STANDINS]; /* under guard */
+FORKED static ATOMIC(int) nstandins;
 
 /* ---- who uses a stand-in ---- */
 
@@ -32,6 +33,8 @@ static void put_held(int fd)
 	for (int i = 0; i < STANDINS; i++)
 		if (standins[i].users && standins[i].fd == fd)
 			last = --standins[i].users == 0;
+	if (last)
+		add_rlx(&nstandins, -1);
 	guard_unlock(&guard);
 	if (last) {
 		netpoll_forget(fd, -1);
@@ -44,6 +47,24 @@ static void put(int fd)
 	ghold();
 	put_held(fd);
 	gunhold();
+}
+
+int standin_from(int from)
+{
+	int first = -1;
+
+	if (likely(ld_rlx(&nstandins) == 0))
+		return -1;
+	ghold();
+	guard_lock(&guard);
+	for (int i = 0; i < STANDINS; i++) {
+		int fd = standins[i].fd;
+		if (standins[i].users && fd >= from && (first < 0 || fd < first))
+			first = fd;
+	}
+	guard_unlock(&guard);
+	gunhold();
+	return first;
 }
 
 void standin_use(const int *fd)
@@ -259,8 +280,10 @@ static void move_users(int fd)
 		n = holders_move(fd, (int)to);
 		n += netpoll_forget(fd, (int)to);
 		standins[i].users = n;
-		if (n > 0)
+		if (n > 0) {
+			add_rlx(&nstandins, 1);
 			to = -1;
+		}
 	} else {
 		netpoll_forget(fd, -1);
 	}
@@ -314,5 +337,6 @@ FORKS void fd_forked(void)
 			standins[i].users = 0;
 			arch_syscall3(SYS_close, standins[i].fd, 0, 0);
 		}
+	st_rlx(&nstandins, 0);
 	st_rlx(&guard, 0);
 }
