@@ -6,6 +6,8 @@
 #include "cpu.h"
 #include "gmp.h"
 
+enum { G_LINES = 2 }; /* of a struct g: what a switch touches */
+
 /* fetch: so many cache lines from there on. */
 static inline void fetch(const void *at, int lines)
 {
@@ -14,8 +16,10 @@ static inline void fetch(const void *at, int lines)
 }
 
 /* fetch_context: what gp, which waits, needs to run: so many lines of its stack, its thread block
- * and its host. On its way into the park it has a context of before. */
-static inline void fetch_context(const struct g *gp, int lines)
+ * and its host. On its way into the park it has a context of before; and who runs it already may
+ * write there. */
+static inline __attribute__((no_sanitize("thread"))) void fetch_context(const struct g *gp,
+									int lines)
 {
 	fetch((const void *)gp->sched.sp, lines);
 	fetch((const void *)gp->fsbase, 1);

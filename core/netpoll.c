@@ -227,7 +227,6 @@ enum { MANY = 16 };
 
 static void fetch_waits(const struct pollevent *ev, int n)
 {
-	enum { G_LINES = 2 }; /* what a switch touches */
 	const struct polldesc *pd;
 
 	for (int i = 0; i < n; i++)

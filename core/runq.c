@@ -8,6 +8,7 @@
  *
  * Owns the indices. Compiles against modelled atomics too (tests/model): all shared
  * words go through atomic.h, all else it calls is declared in sched.h. */
+#include "fetch.h"
 #include "sched.h"
 
 /* Half of the full queue and gp, in one batch, to the global queue. False if a thief made
@@ -148,6 +149,16 @@ static struct g *__attribute__((noinline)) begins_behind(struct p *pp, struct g 
 	return NULL;
 }
 
+/* Who is at that place runs next, if nothing comes in between, and then the one behind him; both
+ * may be others' by now. */
+static void fetch_next(const struct p *pp, uint32_t at)
+{
+	enum { STACK_LINES = 2 }; /* the switch's own */
+
+	fetch_context(ld_rlx(&pp->runq[at % RUNQ_SIZE]), STACK_LINES);
+	fetch(ld_rlx(&pp->runq[(at + 1) % RUNQ_SIZE]), G_LINES);
+}
+
 struct g *runqget(struct p *pp, bool *inherit)
 {
 	struct g *next = ld_rlx(&pp->runnext);
@@ -168,6 +179,8 @@ struct g *runqget(struct p *pp, bool *inherit)
 		if (t == h)
 			return NULL;
 		struct g *gp = ld_rlx(&pp->runq[h % RUNQ_SIZE]);
+		if (t - h > 2)
+			fetch_next(pp, h + 1);
 		/* Release: the slot is read before it counts as free. */
 		if (cas_rel(&pp->runqhead, h, h + 1))
 			return gp;
