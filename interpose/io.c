@@ -22,10 +22,10 @@ bool io_refused(struct io *io, long r)
 		fd_renewed(io->fd);
 		return fd_road(io->fd, io->dir) != ROAD_SOCKET;
 	}
-	/* Vectors go by RWF_NOWAIT on sockets, too, which older kernels refuse,
-	 * and some filters of system calls. */
-	if ((io->road == ROAD_NOWAIT || (io->road == ROAD_SOCKET && io->vector)) &&
-	    (r == -EOPNOTSUPP || r == -ENOSYS || r == -EPERM)) {
+	/* Vectors go by RWF_NOWAIT on sockets, too, which older kernels refuse. And filters refuse
+	 * what the program has not called. */
+	if (r == -ENOSYS || r == -EPERM ||
+	    (r == -EOPNOTSUPP && (io->road == ROAD_NOWAIT || io->vector))) {
 		fd_learn(io->fd, io->dir, ROAD_READY);
 		return true;
 	}
@@ -125,8 +125,9 @@ static long ask(struct io *io)
 {
 	if (!fd_sole(io->fd)) {
 		long flags = arch_syscall3(SYS_fcntl, io->fd, F_GETFL, 0);
+		/* No descriptor, as the call will say, or a filter's word. */
 		if (flags < 0)
-			return flags;
+			return 1;
 		if (flags & O_NONBLOCK) {
 			fd_learn(io->fd, io->dir, ROAD_CALL);
 			return -EAGAIN;

@@ -224,12 +224,11 @@ static inline __attribute__((always_inline)) long io_do(struct io *io, attempt *
 			}
 		} else {
 			r = io_ready(io);
-			if (r > 0) {
+			if (r != 0) {
 				r = io_announced(io, call);
 				return likely(r != 0) ? r : io_ended(io);
 			}
-			if (r == 0)
-				r = -EAGAIN;
+			r = -EAGAIN;
 		}
 		if (r == -EAGAIN) {
 			r = io_block(io);

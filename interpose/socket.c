@@ -298,14 +298,25 @@ static __attribute__((noinline)) long sendmsg_rest(struct io *io, long sent)
 	return sent;
 }
 
+/* Descriptors may have gone with it. */
+static void sent(const struct msghdr *msg)
+{
+	if (msg->msg_controllen > 0)
+		fd_allshared();
+}
+
 EXPORT ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 {
 	struct thread *t = io_self();
 	struct io io;
 	long r;
 
-	if (!t)
-		return real_table.sendmsg(fd, msg, flags);
+	if (!t) {
+		r = real_table.sendmsg(fd, msg, flags);
+		if (r >= 0)
+			sent(msg);
+		return r;
+	}
 	cancel_look(t);
 	io_init(&io, fd, POLL_WRITE, msg, 0, flags);
 	io_begins(&io, t);
@@ -313,9 +324,8 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 		r = io_announced(&io, sendmsg_call);
 	else
 		r = io_do(&io, sendmsg_attempt, sendmsg_attempt, sendmsg_call);
-	/* Descriptors may have gone with it. */
-	if (r >= 0 && msg->msg_controllen > 0)
-		fd_allshared();
+	if (r >= 0)
+		sent(msg);
 	if (r > 0 && io.road == ROAD_SOCKET && (size_t)r < length_of(msg))
 		r = sendmsg_rest(&io, r);
 	io_end(&io);
@@ -391,8 +401,12 @@ EXPORT int sendmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags)
 	struct io io;
 	long r;
 
-	if (!t)
-		return real_table.sendmmsg(fd, msgs, n, flags);
+	if (!t) {
+		r = real_table.sendmmsg(fd, msgs, n, flags);
+		for (long i = 0; i < r; i++)
+			sent(&msgs[i].msg_hdr);
+		return (int)r;
+	}
 	cancel_point();
 	/* The kernel looks at no more. */
 	if (n > IOV_MAX)
@@ -403,8 +417,7 @@ EXPORT int sendmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags)
 	else
 		r = sendmmsg_all(t, fd, msgs, n, flags);
 	for (long i = 0; i < r; i++)
-		if (msgs[i].msg_hdr.msg_controllen > 0)
-			fd_allshared();
+		sent(&msgs[i].msg_hdr);
 	return (int)io_answer(r);
 }
 

@@ -213,6 +213,23 @@ TEST(a_socket_made_non_blocking_by_others_says_EAGAIN)
 	each_way();
 }
 
+static void *reads_on_a_thread(void *arg)
+{
+	EXPECT_EQ(reads_nothing(), EAGAIN);
+	return arg;
+}
+
+/* What was given away before there were threads: whoever has it changes it later. */
+TEST(a_pipe_sent_before_there_were_threads_says_EAGAIN)
+{
+	int fd;
+
+	EXPECT_EQ(pipe(ends), 0);
+	fd = passed_on(ends[0]);
+	nonblocking(fd, true);
+	on_thread(reads_on_a_thread, NULL);
+}
+
 /* A number that a raw call has closed belongs to whatever comes next. */
 TEST(a_number_closed_by_a_raw_call_is_forgotten)
 {
@@ -241,12 +258,6 @@ static void reused_as_non_blocking(int number)
 	close(ends[1]);
 	ends[0] = number;
 	ends[1] = fresh[1];
-}
-
-static void *reads_on_a_thread(void *arg)
-{
-	EXPECT_EQ(reads_nothing(), EAGAIN);
-	return arg;
 }
 
 TEST(a_number_closed_before_there_were_threads_is_forgotten)

@@ -393,3 +393,68 @@ TEST(threads_go_on_where_the_clock_is_not_to_be_asked)
 {
 	with_filter(forbids_clocks);
 }
+
+/* ---- calls that the program makes, where others of the same use are forbidden ---- */
+
+static void *reads_and_writes(void *arg)
+{
+	char c;
+
+	for (int i = 0; i < 100; i++) {
+		EXPECT_EQ(read(((int *)arg)[0], &c, 1), 1);
+		EXPECT_EQ(write(((int *)arg)[1], &c, 1), 1);
+	}
+	return NULL;
+}
+
+static void forbid_all_but_read_and_write(unsigned action)
+{
+	rule(SYS_poll, action);
+	rule(SYS_ppoll, action);
+	rule(SYS_fcntl, action);
+	rule(SYS_ioctl, action);
+	rule(SYS_preadv2, action);
+	rule(SYS_pwritev2, action);
+	rule(SYS_recvfrom, action);
+	rule(SYS_sendto, action);
+	rule(SYS_epoll_ctl, action);
+	rule(SYS_epoll_create1, action);
+}
+
+/* Over two pipes, or both ways of a pair of sockets. */
+static void play(unsigned action, bool sockets)
+{
+	int there[2], back[2], theirs[2];
+	pid_t pid = fork();
+	pthread_t t;
+	char c = 'x';
+
+	if (pid != 0) {
+		EXPECT_EQ(status_of(pid), 0);
+		return;
+	}
+	EXPECT_EQ(sockets ? socketpair(AF_UNIX, SOCK_STREAM, 0, there) : pipe(there), 0);
+	EXPECT_EQ(pipe(back), 0);
+	theirs[0] = there[0];
+	theirs[1] = sockets ? there[0] : back[1];
+	EXPECT_EQ(pthread_create(&t, NULL, same, NULL), 0);
+	EXPECT_EQ(pthread_join(t, NULL), 0);
+	begin();
+	forbid_all_but_read_and_write(action);
+	end();
+	EXPECT_EQ(pthread_create(&t, NULL, reads_and_writes, theirs), 0);
+	for (int i = 0; i < 100; i++) {
+		EXPECT_EQ(write(there[1], &c, 1), 1);
+		EXPECT_EQ(read(sockets ? there[1] : back[0], &c, 1), 1);
+	}
+	EXPECT_EQ(pthread_join(t, NULL), 0);
+	_exit(0);
+}
+
+TEST(who_may_only_read_and_write_does)
+{
+	for (int sockets = 0; sockets < 2; sockets++) {
+		play(SECCOMP_RET_ERRNO | EPERM, sockets);
+		play(SECCOMP_RET_ERRNO | ENOSYS, sockets);
+	}
+}
