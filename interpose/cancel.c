@@ -25,6 +25,7 @@
 #include <sched.h>
 #include <string.h>
 
+#include "early.h"
 #include "fd.h"
 #include "lookup.h"
 #include "os.h"
@@ -60,11 +61,6 @@ void cancel_find(void)
 		n += syscalls_of(fns[i], lookup_size(names[i], fns[i]), stdio + n, MOST_PLACES - n);
 	nstdio = n;
 	asked = true;
-}
-
-void cancel_init(void)
-{
-	own_fence = !os_membarrier();
 }
 
 /* About to be made there, perhaps again; or made. */
@@ -308,6 +304,30 @@ void cancel_library(void)
 void cancel_fresh(void)
 {
 	real_table.pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+}
+
+/* glibc's own are as in a fresh thread from here on: see off_in_glibc. In this order: what is
+ * pending there does not act. */
+void cancel_init(struct thread *t)
+{
+	int type = PTHREAD_CANCEL_DEFERRED, state = PTHREAD_CANCEL_ENABLE;
+
+	own_fence = !os_membarrier();
+	real_table.pthread_setcanceltype(type, &type);
+	real_table.pthread_setcancelstate(state, &state);
+	and_sc(&t->cancel, ~(uint32_t)(DISABLED | ASYNC));
+	or_sc(&t->cancel, (state == PTHREAD_CANCEL_DISABLE ? DISABLED : 0) |
+				  (type == PTHREAD_CANCEL_ASYNCHRONOUS ? ASYNC : 0));
+}
+
+FORKS void cancel_forked(const struct thread *t)
+{
+	uint32_t mine = ld_rlx(&t->cancel);
+
+	if (mine & DISABLED)
+		real_table.pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	if (mine & ASYNC)
+		real_table.pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
 }
 
 EXPORT int pthread_cancel(pthread_t thread)

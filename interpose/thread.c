@@ -66,24 +66,22 @@ void thread_main_started(void)
 {
 	signals_adopt(first);
 	signals_open(gmask());
-	cancel_init();
+	cancel_init(first);
 	st_rlx(&nalive, 1);
 	wire_first_do(first);
 }
 
 FORKS void thread_forked(void)
 {
-	stack_t alternate;
+	stack_t alternate = thread_self()->altstack;
 
 	first = thread_self();
-	first->wired = false;
-	first->owns = first->ceilings = first->ownfiles = false;
+	first->wired = first->owns = first->ceilings = first->ownfiles = false;
 	st_rlx(&first->owner, 0);
 	first->spoilt = first->tied = first->parent = false;
 	first->breeds = 0;
 	st_rlx(&first->making, false);
 	/* The kernel's is that of the M that forked. */
-	alternate = first->altstack;
 	if (!alternate.ss_sp)
 		alternate.ss_flags = SS_DISABLE;
 	real_table.sigaltstack(&alternate, NULL);
@@ -99,6 +97,7 @@ FORKS void thread_forked(void)
 	cputimers_forked();
 	fd_forked();
 	credentials_forked();
+	cancel_forked(first);
 }
 
 /* ---- the life of one ---- */

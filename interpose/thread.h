@@ -262,10 +262,12 @@ static inline void cancel_look(struct thread *t)
 
 /* cancel_announce: from here on a canceller interrupts the waits of the running thread t; the
  * look whether it is cancelled comes after. cancel_find: asks the loader. cancel_init: before the
- * second thread. */
+ * second thread; takes over what glibc knows of the first, t. cancel_forked: in the child of a
+ * fork, where glibc is to know again. */
 void cancel_announce(struct thread *t);
 void cancel_find(void);
-void cancel_init(void);
+void cancel_init(struct thread *t);
+void cancel_forked(const struct thread *t);
 void cancel_begin(void);
 void cancel_end(void);
 
