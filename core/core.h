@@ -287,6 +287,10 @@ bool exitsyscall(void);
  * Context  a G, before entersyscall. */
 bool core_lend(void);
 
+/* core_begets: the running G makes a child, or has made one: its kernel thread is to outlast the G.
+ */
+void core_begets(void);
+
 /* core_vforking, core_vforked: about a vfork, whose child runs on the caller's stack and
  * memory: it is to find that it is no G. The first returns what the second wants. All signals are
  * blocked in between; core_vforkchild: in the child, as they were.

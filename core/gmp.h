@@ -209,6 +209,7 @@ struct m {
 	const struct g *courteous; /* its G that is to give way to whom it has woken */
 	bool published; /* in sched.allm */
 	bool leader; /* the process's first kernel thread, or whatever called core_init */
+	bool parent; /* it has made a child, which may ask for a signal when it ends */
 	bool lockedwait; /* asleep until its lockedg is handed a P; under sched.lock */
 	ATOMIC(bool) spinning;
 	ATOMIC(bool) blocked; /* asleep on park; read by checks and reports */

@@ -449,8 +449,8 @@ void mthread_end(struct m *mp)
 	/* No handler may find it. */
 	os_sigmask(~(uint64_t)0);
 	st_rel(&mp->sigmask, ~(uint64_t)0);
-	/* The process's first stays as long as the process; but serves nobody. */
-	while (mp->leader)
+	/* The process's first, or a parent, stays as long as the process; but serves nobody. */
+	while (mp->leader || mp->parent)
 		futexsleep(&mp->park.key, ld_rlx(&mp->park.key), -1);
 	mp->spoilt = false;
 	put_ended(mp);

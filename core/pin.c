@@ -303,6 +303,17 @@ bool exitsyscall(void)
 	return false;
 }
 
+void core_begets(void)
+{
+	struct g *gp = getg();
+
+	/* None: about a vfork. */
+	if (!gp)
+		return;
+	pin(gp)->parent = true;
+	unpin(gp);
+}
+
 struct g *core_vforking(void)
 {
 	struct g *gp = getg();

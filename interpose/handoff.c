@@ -45,8 +45,10 @@ static inline struct call announce(enum plain name, int road)
 	}
 	if (!a.t)
 		return a;
-	if (road & SPAWNS)
+	if (road & SPAWNS) {
 		a.t->parent = true;
+		core_begets();
+	}
 	a.t->points++;
 	a.handled = ld_rlx(&a.t->handled);
 	a.lent = io_lends(a.t, a.kind, road & LASTS);

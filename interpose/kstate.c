@@ -136,6 +136,7 @@ static bool spoils(int option)
 	case PR_SET_SECUREBITS:
 	case PR_CAPBSET_DROP:
 	case PR_CAP_AMBIENT:
+	case PR_SET_PDEATHSIG:
 	case PR_SET_TIMERSLACK:
 	case PR_SET_TSC:
 	case PR_MCE_KILL:
@@ -239,6 +240,9 @@ static bool hands_on(long nr, const long *a)
 			 ((unsigned long)a[1] & SECCOMP_FILTER_FLAG_TSYNC));
 	case SYS_keyctl:
 		return a[0] == KEYCTL_JOIN_SESSION_KEYRING;
+	case SYS_add_key:
+	case SYS_request_key:
+		return false;
 	default:
 		return true;
 	}
@@ -268,8 +272,17 @@ static void memory_policy(struct thread *t, long mode)
 	}
 }
 
+/* Is it to go to a keyring of this kernel thread's own, or of its credentials'? */
+static bool own_keyring(long ring)
+{
+	return (int)ring == KEY_SPEC_THREAD_KEYRING || (int)ring == KEY_SPEC_PROCESS_KEYRING;
+}
+
 void state_changes(struct thread *t, long nr, const long *a)
 {
+	if ((nr == SYS_add_key && !own_keyring(a[4])) ||
+	    (nr == SYS_request_key && !own_keyring(a[3])))
+		return;
 	if (state_sets_filter(nr, a))
 		core_filters();
 	else if (nr == SYS_seccomp)

@@ -170,6 +170,7 @@ struct thread *process_making(void)
 
 	if (t) {
 		t->parent = true;
+		core_begets();
 		/* Before the call that makes it, of which the signal comes: process_maker. */
 		st_sc(&t->making, true);
 	}
@@ -180,8 +181,10 @@ void process_made(struct thread *t, pid_t child)
 {
 	if (!t)
 		return;
-	if (child > 0)
+	if (child > 0) {
+		core_begets();
 		st_rlx(&made[child % MADE], (uint64_t)child << 32 | (uint32_t)t->tid);
+	}
 	/* Release: who does not find it there any more finds it here. */
 	st_rel(&t->making, false);
 }

@@ -128,6 +128,8 @@ static bool thread_call(struct thread *t, long nr, long *a, long *r)
 	case SYS_set_mempolicy:
 	case SYS_landlock_restrict_self:
 	case SYS_keyctl:
+	case SYS_add_key:
+	case SYS_request_key:
 		/* The kernel means a kernel thread. */
 		state_changes(t, nr, a);
 		return false;

@@ -571,6 +571,25 @@ TEST(who_has_a_priority_and_may_not_ask_for_one_hands_it_on)
 	on_thread(gives_up_its_user, NULL);
 }
 
+/* ---- keys ---- */
+
+static void *finds_its_key(void *arg)
+{
+	long key = syscall(SYS_add_key, "user", "of a thread", "x", 1, KEY_SPEC_THREAD_KEYRING);
+
+	/* Some containers forbid keys. */
+	for (int i = 0; key > 0 && i < 10; i++) {
+		wander();
+		EXPECT_EQ(syscall(SYS_request_key, "user", "of a thread", NULL, 0), key);
+	}
+	return arg;
+}
+
+TEST(a_key_of_a_thread_s_is_that_one_s)
+{
+	run(MANY, finds_its_key, NULL);
+}
+
 /* ---- descriptors of one's own ---- */
 
 static struct event unshared, opened, read_it;
