@@ -2,9 +2,9 @@
  * kernel does as much for its threads. Else the waker may take again what it woke the other for,
  * before it gives way, and the other find it taken each time, for seconds.
  *
- * On each P so often in a ms at most: a lock that is contended must not change hands at every
- * release. Sysmon, who looks now and then who runs, allows it; the waker's next way out of the core
- * sees to it. */
+ * On each P once in 16 us at most: a lock that is contended must not change hands at every release.
+ * Sysmon, who looks now and then who runs, allows so many for the time since; the waker's next way
+ * out of the core sees to it. */
 #ifndef HEDDLE_COURTESY_H
 #define HEDDLE_COURTESY_H
 
@@ -28,5 +28,9 @@ static inline void courtesy(struct m *mp, struct p *pp, struct g *gp)
 
 /* courtesy_owed: is gp, which runs on mp, to give way to whom it has woken? Asked once. */
 bool courtesy_owed(struct m *mp, const struct g *gp);
+
+/* courtesy_short: do all that wait in the ring of pp, few, hardly ever run? Then the slice of one
+ * who computes there is short. Sysmon's. */
+bool courtesy_short(const struct p *pp);
 
 #endif

@@ -29,6 +29,7 @@ enum {
 	OFFP_PART = 8,
 	/* From the first look at its clock to the next. */
 	BLOCK_LOOK_NS = 50 * 1000,
+	BESIDE_FEW_NS = 1000 * 1000,
 	/* From one request that a slice end to the next, or this part of what it is over. */
 	ASK_AGAIN_NS = 100 * 1000,
 	ASK_MOST_NS = 100 * 1000 * 1000,
@@ -181,13 +182,25 @@ static uint64_t slice_age(struct p *pp, struct m *mp, uint64_t now)
 	return 0;
 }
 
+/* How long gp's slices on pp are just now: short ones beside none but those that hardly ever run,
+ * for whom the kernel would stop it as they are woken. */
+static uint64_t slice_of(const struct p *pp, const struct g *gp)
+{
+	uint64_t whole = choose_sliceof(gp);
+
+	return whole > BESIDE_FEW_NS && choose_computes(gp) && ld_rlx(&sched.runqsize) == 0 &&
+			       courtesy_short(pp)
+		       ? BESIDE_FEW_NS
+		       : whole;
+}
+
 /* Is that slice, of that age, over? */
 static bool slice_over(struct p *pp, struct m *mp, struct g *gp, uint64_t age)
 {
 	struct sysmontick *mon = &pp->mon;
 	uint64_t cpu;
 
-	if (age < choose_sliceof(gp))
+	if (age < slice_of(pp, gp))
 		return false;
 	if (likely(!sched.patient))
 		return true;
@@ -266,7 +279,8 @@ static void ask(struct p *pp, struct g *gp, uint64_t age)
 	struct sysmontick *mon = &pp->mon;
 
 	if (age >= mon->askdue) {
-		uint64_t pause = (age - choose_sliceof(gp)) / ASK_PART;
+		uint64_t slice = slice_of(pp, gp),
+			 pause = age > slice ? (age - slice) / ASK_PART : 0;
 		preemptslice(pp, mon->schedtick);
 		mon->askdue = age + (pause < ASK_AGAIN_NS  ? ASK_AGAIN_NS
 				     : pause < ASK_MOST_NS ? pause

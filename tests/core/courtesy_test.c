@@ -2,8 +2,17 @@
 #include "host.h"
 
 #include "gmp.h"
+#include "os.h"
 
-enum { ROUNDS = 20, LOOKS = 10, WAKES = 2000, COURTESIES = 4 };
+enum {
+	ROUNDS = 20,
+	LOOKS = 10,
+	WAKES = 2000,
+	SLEEPERS = 8,
+	LEAST = 4,
+	COURTESY_NS = 16 * 1000,
+	SLICE_NS = 10 * 1000 * 1000,
+};
 
 static struct group grp;
 static ATOMIC(uint32_t) asked, answered;
@@ -79,7 +88,7 @@ TEST(who_hardly_ever_runs_goes_before_whom_wakes_it)
 	EXPECT(at_once >= ROUNDS / 2);
 }
 
-static uint64_t looks;
+static uint64_t looks, took;
 
 static void asks_all_the_time(void *arg)
 {
@@ -87,19 +96,78 @@ static void asks_all_the_time(void *arg)
 	goyield();
 	compute_for(LOOKS);
 	looks = ld_rlx(&sched.looks);
+	took = nanotime();
 	for (int i = 0; i < WAKES; i++) {
 		ask();
 		while (ld_acq(&answered) != ld_rlx(&asked))
 			goyield();
 	}
 	looks = ld_rlx(&sched.looks) - looks;
+	took = nanotime() - took;
 	ask_no_more();
 }
 
-TEST(a_waker_gives_way_four_times_a_look_at_most)
+TEST(a_waker_gives_way_once_in_16_us_at_most)
 {
 	play(asks_all_the_time);
 	test_say("  %u of %d, %lu looks", at_once, WAKES, (unsigned long)looks);
-	/* A look may allow it between two looks of ours, and twice. */
-	EXPECT(at_once > 0 && at_once <= 2 * COURTESIES * (looks + 2));
+	/* A look may allow it between two looks of ours, and twice; for the time before it. */
+	EXPECT(at_once > 0 &&
+	       at_once <= 2 * (LEAST * (looks + 2) + (took + 2 * SLICE_NS) / COURTESY_NS));
+}
+
+/* ---- who is woken beside others ---- */
+
+static ATOMIC(uint32_t) came;
+
+/* Hardly ever runs. */
+static void comes_when_called(void *arg)
+{
+	(void)arg;
+	for (uint32_t n = 0; n < ROUNDS; n++) {
+		while (ld_acq(&asked) == n)
+			futex_wait(&asked, n, (uint32_t)FUTEX_ANY, NULL, 0);
+		add_sc(&came, 1);
+	}
+	group_done(&grp);
+}
+
+static uint32_t soon;
+
+/* Each time in a slice of its own that has just begun; never waits. */
+static void calls_all(void *arg)
+{
+	uint64_t t0;
+
+	(void)arg;
+	goyield();
+	compute_for(LOOKS);
+	for (uint32_t i = 1; i <= ROUNDS; i++) {
+		goyield();
+		t0 = nanotime();
+		st_rel(&asked, i);
+		futex_wake(&asked, SLEEPERS, (uint32_t)FUTEX_ANY, 0);
+		while (ld_acq(&came) < i * SLEEPERS && nanotime() - t0 < 2 * SLICE_NS)
+			burn_ns(1000);
+		soon += nanotime() - t0 < SLICE_NS * 2 / 3;
+		while (ld_acq(&came) < i * SLEEPERS)
+			goyield();
+	}
+	group_done(&grp);
+}
+
+TEST(a_slice_is_short_beside_those_who_hardly_ever_run)
+{
+	if (!can_preempt()) {
+		skipped("this build cannot stop a G by signal");
+		return;
+	}
+	start(1);
+	grp.left = SLEEPERS + 1;
+	for (int i = 0; i < SLEEPERS; i++)
+		go(comes_when_called, NULL);
+	go(calls_all, NULL);
+	group_wait(&grp);
+	test_say("  %u of %d", soon, ROUNDS);
+	EXPECT(soon >= ROUNDS / 4);
 }
