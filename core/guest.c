@@ -128,45 +128,58 @@ static bool among_hogs(const struct g *gp, const struct p *had, uint64_t ended, 
 }
 
 /* May the slice on pp be ended for a guest? Not one of a G that is likely to wait soon, as by
- * sysmon; nor of a wired one, which costs two hand-offs. */
-static bool may_host(struct p *pp)
+ * sysmon; nor of a wired one, which costs two hand-offs, but for one who is wired, too. */
+static bool may_host(struct p *pp, bool wired)
 {
 	struct m *mp = ld_acq(&pp->m);
 	struct g *gp = mp ? ld_acq(&mp->curg) : NULL;
 
 	return gp && ld_rlx(&pp->status) == PRUNNING && ld_acq(&gp->status) == GRUNNING &&
-	       !ld_rlx(&mp->lockedg) && choose_computes(gp);
+	       (wired || !ld_rlx(&mp->lockedg)) && choose_computes(gp);
 }
 
 /* Does anybody compute, or did of late? Among others that all wait soon a guest would gain little,
  * and cost the wake-up by which it goes home. */
-static bool any_host(uint64_t now)
+static bool any_host(uint64_t now, bool wired)
 {
 	int32_t n = ld_acq(&sched.gomaxprocs);
 
 	if (ld_rlx(&sched.stoppedat) + 2 * choose_slice() > now)
 		return true;
 	for (int32_t i = 0; i < n; i++)
-		if (may_host(sched.allp[i]))
+		if (may_host(sched.allp[i], wired))
 			return true;
 	return false;
 }
 
-bool guest_is(struct m *mp, struct g *gp)
+/* Is gp, which comes back from a call, to go before others, at a fee? */
+static bool goes_before(const struct g *gp)
 {
 	uint64_t now;
 
-	guest_none(gp);
-	if (!gp->returns || !welcome(gp) || gp->lockedm || !preempt_on || filters_there() ||
-	    choose_policed() || choose_turned())
+	if (!gp->returns || !welcome(gp) || !preempt_on || filters_there() || choose_policed() ||
+	    choose_turned())
 		return false;
 	now = nanotime();
-	if (ld_rlx(&paid) > now || !any_host(now))
+	if (ld_rlx(&paid) > now || !any_host(now, gp->lockedm != NULL))
 		return false;
 	pay(FEE_NS, now);
+	return true;
+}
+
+bool guest_is(struct m *mp, struct g *gp)
+{
+	guest_none(gp);
+	if (gp->lockedm || !goes_before(gp))
+		return false;
 	gp->guest = true;
 	gp->home = mp;
 	return true;
+}
+
+bool guest_wired(const struct g *gp)
+{
+	return gp->lockedm && goes_before(gp);
 }
 
 /* Not if the call came back at once; nor if the G waited for a P longer than the call took among
@@ -215,7 +228,7 @@ static bool host(struct p *pp, int *looks, bool *refused)
 	uint32_t tick = ld_rlx(&pp->schedtick);
 	struct m *mp;
 
-	if (!may_host(pp) || ld_rlx(&pp->urgent) != 0)
+	if (!may_host(pp, false) || ld_rlx(&pp->urgent) != 0)
 		return false;
 	mp = ld_acq(&pp->m);
 	--*looks;

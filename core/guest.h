@@ -17,8 +17,10 @@ bool guest_back(struct g *gp, const struct p *had, uint64_t ended);
 
 /* guest_is: is gp, which has no P, a guest? It goes before others in the global queue then, and
  * guest_asks: has one of them let in, by the P that mp had, for choice.
- * Context: mp's g0, without a P, no lock held. */
+ * guest_wired: would it be, but that it has its own M anyway? It goes before others, too, and
+ * sysmon asks. Context: mp's g0, without a P, no lock held. */
 bool guest_is(struct m *mp, struct g *gp);
+bool guest_wired(const struct g *gp);
 void guest_asks(const struct m *mp);
 
 /* guest_none: there was an idle P. */

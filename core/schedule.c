@@ -156,19 +156,20 @@ static void dropg(struct g *gp)
 static void post_nop(struct m *mp, struct g *gp)
 {
 	struct gqueue q = { NULL, NULL };
-	bool guest = guest_is(mp, gp);
+	bool guest = guest_is(mp, gp), wired = guest_wired(gp);
 	struct p *pp;
 
 	dropg(gp);
 	st_rlx(&gp->status, GRUNNABLE);
 	lock(&sched.lock);
 	pp = choose_turned() && !turns_may_locked(gp) ? NULL : pidleget_locked();
-	if (!pp && guest) {
+	if (!pp && (guest || wired)) {
 		gqueue_push(&q, gp);
 		globrunqputearly_locked(&q, 1);
 		/* Idle before it asks: it is to have the G back. */
-		mp->expects = true;
-		mput_locked(mp);
+		mp->expects = guest;
+		if (guest)
+			mput_locked(mp);
 	} else if (!pp) {
 		globrunqput_locked(gp);
 	} else if (choose_turned()) {
@@ -187,6 +188,8 @@ static void post_nop(struct m *mp, struct g *gp)
 	if (guest) {
 		guest_asks(mp);
 		mwait(mp);
+	} else if (wired) {
+		sysmon_serves(true);
 	} else if (!mp->lockedg) {
 		stopm(mp);
 	}

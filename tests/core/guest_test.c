@@ -27,14 +27,26 @@ static void computes(void *arg)
 	group_done(&grp);
 }
 
-/* It has had a slice ended, and so is known to compute. */
-static struct g *hog(void)
+static void computes_wired(void *arg)
 {
-	struct g *gp = go(computes, NULL);
+	lockosthread();
+	computes(arg);
+	unlockosthread();
+}
+
+/* It has had a slice ended, and so is known to compute. */
+static struct g *hog_by(void (*fn)(void *))
+{
+	struct g *gp = go(fn, NULL);
 
 	while (!choose_computes(gp))
 		gosched();
 	return gp;
+}
+
+static struct g *hog(void)
+{
+	return hog_by(computes);
 }
 
 static uint64_t process_cpu(void)
@@ -78,6 +90,23 @@ TEST(who_comes_back_from_a_call_is_let_in_in_the_midst_of_a_slice)
 	/* Without, each would wait for the end of a slice. */
 	EXPECT(soon > CALLS / 8);
 	EXPECT(stats().guests > 0);
+	end();
+}
+
+/* Beside others that are wired, as all who lock what a dead one's heirs may have. */
+TEST(who_is_wired_is_let_in_too)
+{
+	uint32_t soon = 0;
+
+	start(1);
+	grp.left = 1;
+	hog_by(computes_wired);
+	lockosthread();
+	for (int i = 0; i < CALLS; i++)
+		soon += blocked() < 3 * MS;
+	unlockosthread();
+	test_say("  %u of %d had a P within 3 ms", soon, CALLS);
+	EXPECT(soon > CALLS / 8);
 	end();
 }
 
