@@ -287,8 +287,8 @@ bool exitsyscall(void);
  * Context  a G, before entersyscall. */
 bool core_lend(void);
 
-/* core_begets: the running G makes a child, or has made one: its kernel thread is to outlast the G.
- */
+/* core_begets: the running G makes a child, or has made one: its kernel thread is not to end with
+ * another. */
 void core_begets(void);
 
 /* core_vforking, core_vforked: about a vfork, whose child runs on the caller's stack and

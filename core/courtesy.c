@@ -86,8 +86,11 @@ bool courtesy_short(const struct p *pp)
 
 	if (choose_policed() || choose_turned())
 		return false;
-	for (uint32_t i = 0; i < n; i++)
-		if (i == FEW || ld_rlx(&ld_rlx(&pp->runq[(h + i) % RUNQ_SIZE])->seen) >= rarely)
+	for (uint32_t i = 0; i < n; i++) {
+		const struct g *gp = ld_rlx(&pp->runq[(h + i) % RUNQ_SIZE]);
+		/* One that computes is not seen while it waits for its turn. */
+		if (i == FEW || ld_rlx(&gp->seen) >= rarely || choose_computes(gp))
 			return false;
+	}
 	return n > 0;
 }

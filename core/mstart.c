@@ -429,6 +429,9 @@ void gspoil_sig(void)
 
 void mend(struct m *mp)
 {
+	/* They stay for good, so not many. */
+	enum { MOST_PARENTS = 64 };
+	static uint32_t parents; /* under sched.lock */
 	struct p *pp = ld_rlx(&mp->p) ? releasep(mp) : NULL;
 
 	CHECK(GMP_M2, !mp->spinning);
@@ -442,6 +445,7 @@ void mend(struct m *mp)
 		handoffp(pp);
 	lock(&sched.lock);
 	sched.nmsys++;
+	mp->parent = mp->parent && parents++ < MOST_PARENTS;
 	checkdead_locked();
 	unlock(&sched.lock);
 	mthread_end(mp);

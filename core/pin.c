@@ -306,11 +306,15 @@ bool exitsyscall(void)
 void core_begets(void)
 {
 	struct g *gp = getg();
+	struct m *mp;
 
 	/* None: about a vfork. */
 	if (!gp)
 		return;
-	pin(gp)->parent = true;
+	mp = pin(gp);
+	/* To one's own M the end of its thread is the thread's. */
+	if (!ld_rlx(&mp->lockedg))
+		mp->parent = true;
 	unpin(gp);
 }
 

@@ -24,7 +24,7 @@ bool io_refused(struct io *io, long r)
 	}
 	/* Vectors go by RWF_NOWAIT on sockets, too, which older kernels refuse. And filters refuse
 	 * what the program has not called. */
-	if (r == -ENOSYS || r == -EPERM ||
+	if (r == -ENOSYS || (r == -EPERM && !io->accepts) ||
 	    (r == -EOPNOTSUPP && (io->road == ROAD_NOWAIT || io->vector))) {
 		fd_learn(io->fd, io->dir, ROAD_READY);
 		return true;

@@ -18,12 +18,13 @@
 #include "thread.h"
 #include "wire.h"
 
-typedef void full(int, siginfo_t *, void *);
+typedef void plain(int);
+
+/* In x86_64/handler.S. As the kernel's, with all three, whatever was asked for. */
+void handler_call(int sig, siginfo_t *info, void *uc, plain *fn);
 
 static void run_handler(const struct action *action, int sig, siginfo_t *info, void *uc)
 {
-	full *fn;
-
 	if (!action->handler) {
 		action_default(sig, action);
 		/* Not to this kernel thread, which the G may leave before it lets it in again. */
@@ -31,12 +32,7 @@ static void run_handler(const struct action *action, int sig, siginfo_t *info, v
 		return;
 	}
 	timer_taken(info);
-	if (action->flags & SA_SIGINFO) {
-		memcpy(&fn, &action->handler, sizeof(fn));
-		fn(sig, info, uc);
-	} else {
-		action->handler(sig);
-	}
+	handler_call(sig, info, uc, action->handler);
 }
 
 static uint64_t mask_in(const ucontext_t *uc)

@@ -2,6 +2,7 @@
  * thread, the handler's frame is where the program wants it, and stays while the handler waits. */
 #include "event.h"
 
+#include <execinfo.h>
 #include <semaphore.h>
 #include <setjmp.h>
 #include <ucontext.h>
@@ -333,4 +334,60 @@ TEST(the_frame_of_a_handler_tells_the_thread_s_alternate_stack_and_brings_it_bac
 	on_thread(looks, NULL);
 	looks(NULL);
 	free(other);
+}
+
+/* ---- who looks back from a handler ---- */
+
+enum { FRAMES = 30 };
+static void *frames[FRAMES];
+static int nframes;
+static uintptr_t stopped_at;
+static sigjmp_buf past_it;
+
+static void looks_back(int sig, siginfo_t *info, void *context)
+{
+	ucontext_t *uc = context;
+
+	(void)sig;
+	(void)info;
+	stopped_at = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
+	nframes = backtrace(frames, FRAMES);
+	siglongjmp(past_it, 1);
+}
+
+static void __attribute__((noipa)) touches(volatile int *at)
+{
+	*at = 1;
+}
+
+static void *is_looked_at(void *arg)
+{
+	static volatile int *volatile nowhere_at_all;
+
+	for (int i = 0; i < 3; i++) {
+		if (sigsetjmp(past_it, 1) == 0)
+			touches(nowhere_at_all);
+		/* The handler, the signal's own frame, and what it stopped. */
+		EXPECT(nframes > 3);
+		EXPECT_EQ((uintptr_t)frames[2], stopped_at);
+		sched_yield();
+	}
+	return arg;
+}
+
+TEST(between_a_handler_and_what_it_stopped_is_one_frame)
+{
+	static char stack[65536];
+	stack_t alt = { .ss_sp = stack, .ss_size = sizeof(stack) };
+	struct sigaction act = { .sa_sigaction = looks_back, .sa_flags = SA_SIGINFO };
+
+	/* It loads what it needs. */
+	backtrace(frames, FRAMES);
+	EXPECT_EQ(sigaction(SIGSEGV, &act, NULL), 0);
+	on_thread(is_looked_at, NULL);
+	is_looked_at(NULL);
+	act.sa_flags |= SA_ONSTACK;
+	EXPECT_EQ(sigaction(SIGSEGV, &act, NULL), 0);
+	EXPECT_EQ(sigaltstack(&alt, NULL), 0);
+	is_looked_at(NULL);
 }
