@@ -97,6 +97,15 @@ static long drop(int number)
 	return arch_syscall3(SYS_timer_delete, number, 0, 0);
 }
 
+/* What it has sent before, and is on its way to this thread, comes before the call is over:
+ * natively it has come, or never does. */
+static long deleted(long r)
+{
+	if (thread_self() && signals_unblocked())
+		signals_run();
+	return r;
+}
+
 static long create_raw(struct thread *t, clockid_t clock, const struct sigevent *event, int *to)
 {
 	struct sigevent mine;
@@ -155,7 +164,7 @@ bool timer_call(long nr, const long *a, long *r)
 		*r = getoverrun(number, arch_syscall3(nr, number, 0, 0));
 		return true;
 	case SYS_timer_delete:
-		*r = drop(number);
+		*r = deleted(drop(number));
 		return true;
 	default:
 		return false;
@@ -228,7 +237,8 @@ EXPORT int timer_getoverrun(timer_t timer)
 
 EXPORT int timer_delete(timer_t timer)
 {
-	if (served())
-		cputimer_deletes(number_of(timer));
-	return real_table.timer_delete(timer);
+	if (!served())
+		return real_table.timer_delete(timer);
+	cputimer_deletes(number_of(timer));
+	return (int)deleted(real_table.timer_delete(timer));
 }
