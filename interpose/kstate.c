@@ -136,7 +136,6 @@ static bool spoils(int option)
 	case PR_SET_SECUREBITS:
 	case PR_CAPBSET_DROP:
 	case PR_CAP_AMBIENT:
-	case PR_SET_PDEATHSIG:
 	case PR_SET_TIMERSLACK:
 	case PR_SET_TSC:
 	case PR_MCE_KILL:
@@ -213,6 +212,9 @@ EXPORT int prctl(int option, ...)
 	}
 	if (filters || spoils(option))
 		thread_state(t);
+	/* Which it does not hand on. */
+	if (option == PR_SET_PDEATHSIG && a[0] != 0)
+		thread_spoil(t, WIRED_STATE);
 	return (int)io_answer(arch_syscall6(SYS_prctl, option, (long)a[0], (long)a[1], (long)a[2],
 					    (long)a[3], 0));
 }
