@@ -62,9 +62,14 @@
 	stmxcsr 448(%rdi)
 	.endm
 
-/* The one at rdx goes on. */
-	.macro load
-	movq 224(%rdx), %rcx
+/* The one whose address was pushed last goes on, if its mask can be read. */
+	.macro goes_on
+	call context_mask
+	restore rdx
+	testl %eax, %eax
+	jz 1f
+	ret
+1:	movq 224(%rdx), %rcx
 	fldenv (%rcx)
 	ldmxcsr 448(%rdx)
 	movq 40(%rdx), %r8
@@ -105,23 +110,13 @@
 	keep rdi
 	movq %rdi, %rsi
 	xorl %edi, %edi
-	call context_mask
-	restore rdx
-	testl %eax, %eax
-	jz 1f
-	ret
-1:	load
+	goes_on
 	over setcontext
 
 	entry swapcontext, swapcontext_real
 	save
 	keep rsi
-	call context_mask
-	restore rdx
-	testl %eax, %eax
-	jz 1f
-	ret
-1:	load
+	goes_on
 	over swapcontext
 
 /* Where the function of makecontext's returns to; rbx says where uc_link is. */
