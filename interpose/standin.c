@@ -53,6 +53,7 @@ int standin_from(int from)
 {
 	int first = -1;
 
+	/* Relaxed: of one that is made or ends just now either answer is right. */
 	if (likely(ld_rlx(&nstandins) == 0))
 		return -1;
 	ghold();
