@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "cputimer.h"
+#include "mutex.h"
 #include "os.h"
 #include "preempt.h"
 #include "signals.h"
@@ -34,6 +35,7 @@ void exec_holds(struct thread *t)
 	cputimers_stop();
 	preempt_hold();
 	signals_feed(t);
+	robust_becomes(t, true);
 	st_rlx(&t->becoming, true);
 	os_sigmask(mask);
 }
@@ -43,6 +45,7 @@ void exec_lets_go(struct thread *t)
 	uint64_t mask = os_sigmask(~signal_bit(SIG_PREEMPT));
 
 	st_rlx(&t->becoming, false);
+	robust_becomes(t, false);
 	signals_unfeed(t);
 	preempt_release();
 	cputimers_go();

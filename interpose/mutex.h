@@ -9,9 +9,11 @@
 #include "atomic.h"
 
 /* robust_end: what the kernel does for a thread that ends with robust mutexes locked. In robust.c.
- * robust_orphan: m was just locked: did its owner end so, without the word telling it? */
+ * robust_orphan: m was just locked: did its owner end so, without the word telling it?
+ * robust_becomes: before t becomes another program, and after it did not. */
 struct thread;
 void robust_end(struct thread *t);
+void robust_becomes(struct thread *t, bool becomes);
 
 /* robust_set: the program has told the kernel of another list. */
 struct robust_list_head;

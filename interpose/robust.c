@@ -1,6 +1,8 @@
 /* Robust mutexes of a thread that ends: its kernel thread goes on, so the kernel does not see to
  * them. One that inherits priority and has waiters is handed to one of them by the kernel as if
- * it had been unlocked; that its owner died is noted here, for whoever of this process gets it. */
+ * it had been unlocked; that its owner died is noted here, for whoever of this process gets it.
+ * And of the first thread as it becomes another program, whatever kernel thread it is on: that has
+ * the process's number by the time that the kernel looks for those which it owns. */
 #include <linux/futex.h>
 #include <stddef.h>
 #include <sys/syscall.h>
@@ -39,10 +41,11 @@ static bool note(void *m)
 	return false;
 }
 
-static void end_one(ATOMIC(uint32_t) *word, uint32_t tid, bool inherits)
+static void end_one(ATOMIC(uint32_t) *word, bool inherits, uint32_t tid, uint32_t none)
 {
 	uint32_t value = ld_rlx(word), waiters;
 
+	(void)none;
 	while ((value & FUTEX_TID_MASK) == tid) {
 		waiters = value & FUTEX_WAITERS;
 		if (inherits && waiters) {
@@ -57,6 +60,16 @@ static void end_one(ATOMIC(uint32_t) *word, uint32_t tid, bool inherits)
 		}
 		value = ld_rlx(word);
 	}
+}
+
+/* The owner of one that inherits priority is the kernel's business. */
+static void renumber_one(ATOMIC(uint32_t) *word, bool inherits, uint32_t from, uint32_t to)
+{
+	uint32_t value = ld_rlx(word);
+
+	while (!inherits && (value & FUTEX_TID_MASK) == from &&
+	       !cas_sc(word, value, (value & ~(uint32_t)FUTEX_TID_MASK) | to))
+		value = ld_rlx(word);
 }
 
 /* What the program itself told the kernel may be no list at all: the kernel looks before it
@@ -81,7 +94,9 @@ void robust_set(struct thread *t, struct robust_list_head *head)
 	t->rawrobust = head != t->glibcs_robust;
 }
 
-static void end_all(struct thread *t)
+typedef void held_fn(ATOMIC(uint32_t) *word, bool inherits, uint32_t owner, uint32_t next);
+
+static void each_held(struct thread *t, held_fn *fn, uint32_t owner, uint32_t next)
 {
 	enum { INHERITS = 1 }; /* beside the address of an entry */
 	uintptr_t head = (uintptr_t)t->harvest.robust, at, offset, before = 0;
@@ -100,16 +115,23 @@ static void end_all(struct thread *t)
 			before = entry;
 		if (!peek(t, entry, &at) || !peek(t, (entry + offset) & ~(uintptr_t)7, &word))
 			return;
-		end_one((ATOMIC(uint32_t) *)(entry + offset), (uint32_t)*t->harvest.tidaddr,
-			inherits);
+		fn((ATOMIC(uint32_t) *)(entry + offset), inherits, owner, next);
 	}
 }
 
 void robust_end(struct thread *t)
 {
-	end_all(t);
+	each_held(t, end_one, (uint32_t)*t->harvest.tidaddr, 0);
 	if (t->rawrobust)
 		robust_set(t, t->glibcs_robust);
 	if (t->harvest.robust)
 		t->harvest.robust->list.next = &t->harvest.robust->list;
+}
+
+void robust_becomes(struct thread *t, bool becomes)
+{
+	uint32_t tid = (uint32_t)*t->harvest.tidaddr, pid = (uint32_t)getpid();
+
+	if (t->owns && thread_first() == t && tid != pid)
+		each_held(t, renumber_one, becomes ? tid : pid, becomes ? pid : tid);
 }

@@ -632,6 +632,56 @@ TEST(a_robust_one_that_inherits_priority_is_left_to_the_next_too)
 	}
 }
 
+/* Two of them, for processes: that of the first thread, which becomes another program, and that of
+ * one which keeps the first kernel thread of the process, so that the first thread is on another.
+ */
+static void *keeps_the_first_kernel_thread(void *arg)
+{
+	struct mortal *x = arg;
+
+	for (int i = 0; i < 300 && kernel_tid() != getpid(); i++)
+		usleep(100);
+	EXPECT_EQ(pthread_mutex_lock(&x->m), 0);
+	EXPECT_EQ(sem_post(&x->held), 0);
+	for (;;)
+		pause();
+	return NULL;
+}
+
+static void becomes_another(struct mortal *x)
+{
+	pthread_t t;
+
+	start(&t, 1, keeps_the_first_kernel_thread, &x[1]);
+	EXPECT_EQ(sem_wait(&x[1].held), 0);
+	EXPECT_EQ(pthread_mutex_lock(&x->m), 0);
+	FAILS(execl("/", "/", NULL), EACCES);
+	EXPECT_EQ(on_thread(tries, &x->m), EBUSY);
+	EXPECT_EQ(pthread_mutex_unlock(&x->m), 0);
+	EXPECT_EQ(pthread_mutex_lock(&x->m), 0);
+	execl("/bin/true", "true", NULL);
+	_exit(1);
+}
+
+TEST(who_becomes_another_program_leaves_it_to_the_next)
+{
+	const struct kind kind = { PTHREAD_MUTEX_NORMAL, 1, 0, 1 };
+	struct mortal *x = mapped(MAP_SHARED);
+	pid_t pid;
+
+	for (int i = 0; i < 2; i++) {
+		make(&x[i].m, &kind);
+		EXPECT_EQ(sem_init(&x[i].held, 1, 0), 0);
+	}
+	pid = fork();
+	if (pid == 0)
+		becomes_another(x);
+	EXPECT_EQ(status_of(pid), 0);
+	EXPECT_EQ(pthread_mutex_lock(&x->m), EOWNERDEAD);
+	EXPECT_EQ(pthread_mutex_consistent(&x->m), 0);
+	EXPECT_EQ(pthread_mutex_unlock(&x->m), 0);
+}
+
 /* ---- a list of the program's own ---- */
 
 static struct {
