@@ -1,5 +1,6 @@
 /* Joining and detaching. The word `life` decides who takes back a thread that has ended: the
- * one that joins, the one that detaches, or the thread itself if it was detached before. */
+ * one that joins, the one that detaches, or the thread itself if it was detached before. Those that
+ * did not come along in a fork have ended, and nothing of them is taken back. */
 #include <errno.h>
 
 #include "futex.h"
@@ -39,12 +40,15 @@ static void join_cancelled(struct thread *self, struct thread *t)
 
 static int join(pthread_t thread, void **result, const struct deadline *deadline)
 {
-	struct thread *self = thread_self(), *t = thread_of(thread);
+	struct thread *self = thread_self(), *t = thread_known(thread);
+	bool here = thread_here(t);
 	int r;
 
 	r = may_join(self, t);
 	if (r != 0)
 		return r;
+	if (!here && !(or_sc(&t->life, FINISHED) & FINISHED))
+		t->result = NULL;
 	/* As in glibc, only a wait is a point of cancellation. Acquire: pairs with the or of
 	 * thread_finish, as below. */
 	if (self && !(ld_acq(&t->life) & FINISHED)) {
@@ -73,7 +77,7 @@ static int join(pthread_t thread, void **result, const struct deadline *deadline
 	}
 	if (result)
 		*result = t->result;
-	if (!t->main)
+	if (here && !t->main)
 		thread_free(t);
 	cancel_over();
 	return 0;
@@ -81,7 +85,7 @@ static int join(pthread_t thread, void **result, const struct deadline *deadline
 
 EXPORT int pthread_join(pthread_t t, void **result)
 {
-	if (!served() || !thread_of(t))
+	if (!served() || !thread_known(t))
 		return real_table.pthread_join(t, result);
 	return join(t, result, NULL);
 }
@@ -94,7 +98,7 @@ EXPORT int pthread_clockjoin_np(pthread_t t, void **result, clockid_t clock,
 	bool valid;
 	int r;
 
-	if (!served() || !thread_of(t))
+	if (!served() || !thread_known(t))
 		return real_table.pthread_clockjoin_np(t, result, clock, until);
 	if (!until)
 		return join(t, result, NULL);
@@ -114,18 +118,18 @@ EXPORT int pthread_timedjoin_np(pthread_t t, void **result, const struct timespe
 
 EXPORT int pthread_tryjoin_np(pthread_t thread, void **result)
 {
-	struct thread *t = served() ? thread_of(thread) : NULL;
+	struct thread *t = served() ? thread_known(thread) : NULL;
 
 	if (!t)
 		return real_table.pthread_tryjoin_np(thread, result);
-	if (!(ld_acq(&t->life) & FINISHED))
+	if (thread_here(t) && !(ld_acq(&t->life) & FINISHED))
 		return EBUSY;
 	return join(thread, result, NULL);
 }
 
 EXPORT int pthread_detach(pthread_t thread)
 {
-	struct thread *t = served() ? thread_of(thread) : NULL;
+	struct thread *t = served() ? thread_known(thread) : NULL;
 	uint32_t before;
 
 	if (!t)
@@ -140,7 +144,7 @@ EXPORT int pthread_detach(pthread_t thread)
 		if (before & JOINED)
 			return 0;
 	} while (!cas_sc(&t->life, before, before | DETACHED));
-	if ((before & FINISHED) && !t->main)
+	if ((before & FINISHED) && !t->main && thread_here(t))
 		thread_free(t);
 	return 0;
 }

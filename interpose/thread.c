@@ -1,5 +1,6 @@
 /* Creating and ending threads; joining is in join.c. Owns the count of those alive; their
- * records are spare.c's. Refuses to know how a thread is harvested (shim/harvest.c) or scheduled.
+ * records are spare.c's, the first's first.c's. Refuses to know how a thread is harvested
+ * (shim/harvest.c) or scheduled.
  */
 #include "thread.h"
 
@@ -36,68 +37,14 @@ enum {
 };
 
 FORKED _Alignas(64) static ATOMIC(uint32_t) nalive;
-static struct thread mainthread;
-static struct thread *first = &mainthread; /* in a child, the one that forked */
 
 /* Detached threads on stacks of the program's: their last step is someone else's. */
 FORKED static ATOMIC(struct thread *) toreap;
 
-struct thread *thread_first(void)
+FORKS void thread_alone(void)
 {
-	return first;
-}
-
-void *thread_main_init(void)
-{
-	harvest_adopt(&first->harvest);
-	first->main = true;
-	first->tid = *first->harvest.tidaddr;
-	st_rlx(&first->life, 0);
-	/* Before the core sets the kernel thread's. */
-	if (real_table.sigaltstack(NULL, &first->altstack) == 0 &&
-	    (first->altstack.ss_flags & SS_DISABLE))
-		first->altstack.ss_sp = NULL;
-	first->altstack.ss_flags &= ~SS_ONSTACK;
-	policy_init(first);
-	return first;
-}
-
-void thread_main_started(void)
-{
-	signals_adopt(first);
-	signals_open(gmask());
-	cancel_init(first);
-	st_rlx(&nalive, 1);
-	wire_first_do(first);
-}
-
-FORKS void thread_forked(void)
-{
-	stack_t alternate = thread_self()->altstack;
-
-	first = thread_self();
-	first->wired = first->owns = first->ceilings = first->ownfiles = false;
-	st_rlx(&first->owner, 0);
-	first->spoilt = first->tied = first->parent = false;
-	first->breeds = 0;
-	st_rlx(&first->making, false);
-	/* The kernel's is that of the M that forked. */
-	if (!alternate.ss_sp)
-		alternate.ss_flags = SS_DISABLE;
-	real_table.sigaltstack(&alternate, NULL);
-	/* What was pending was the parent's. */
-	pending_forked(&first->signals);
-	pending_forked(&first->lent);
-	st_rlx(&first->fed, 0);
-	st_rlx(&first->feeders, 0);
 	st_rlx(&nalive, 1);
 	st_rlx(&toreap, NULL);
-	spare_forked();
-	signals_forked();
-	cputimers_forked();
-	fd_forked();
-	credentials_forked();
-	cancel_forked(first);
 }
 
 /* ---- the life of one ---- */
@@ -226,8 +173,8 @@ static void thread_main(void *arg)
 void thread_main_ended(void)
 {
 	thread_locals_end();
-	thread_done(first, gmask());
-	thread_finish(first);
+	thread_done(thread_first(), gmask());
+	thread_finish(thread_first());
 }
 
 /* ---- creation ---- */

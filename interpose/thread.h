@@ -12,6 +12,7 @@
 #include "core.h"
 #include "harvest.h"
 #include "mode.h"
+#include "once.h"
 #include "real.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -109,6 +110,7 @@ struct thread {
 
 	struct harvest harvest;
 	pid_t tid; /* what gettid says */
+	uint32_t forks; /* once_forks, in the process that it is a thread of */
 	uint64_t startmask; /* the signal mask of its start */
 	bool ownstack; /* the program brought the stack: not for recycling */
 	bool stale; /* its thread-local variables are not renewed: to be made anew before it serves
@@ -178,11 +180,26 @@ static inline pid_t id_self(void)
 	return tid;
 }
 
-/* thread_of: of a thread that the program names; NULL if it is none of ours. */
-static inline struct thread *thread_of(pthread_t t)
+/* thread_known: of a thread that the program names, be it one that did not come along in a fork
+ * (thread_here): NULL if it is none of ours. thread_of: NULL for those as well: glibc's word for
+ * the end of them is set (thread_gone), which in the fork it has set of all whose stacks it made.
+ */
+struct thread *thread_gone(struct thread *t);
+static inline struct thread *thread_known(pthread_t t)
 {
-	struct g *gp = heddle_started() && t ? gof((uintptr_t)t) : NULL;
+	struct g *gp = t ? gof((uintptr_t)t) : NULL;
 	return gp ? ghost_of(gp) : NULL;
+}
+
+static inline bool thread_here(const struct thread *t)
+{
+	return t->forks == ld_rlx(&once_forks);
+}
+
+static inline struct thread *thread_of(pthread_t thread)
+{
+	struct thread *t = thread_known(thread);
+	return t && unlikely(!thread_here(t)) ? thread_gone(t) : t;
 }
 
 /* thread_by_tid: of one that gettid named; NULL if it is none of ours, or has ended.
@@ -197,6 +214,9 @@ void thread_number(struct thread *t);
  * thread_main_started: now it is one. */
 void *thread_main_init(void);
 void thread_main_started(void);
+
+/* thread_alone: the caller is the only thread that is alive. In thread.c. */
+void thread_alone(void);
 
 /* thread_free: takes back a thread that has ended, from whoever joined or detached it. */
 void thread_free(struct thread *t);

@@ -22,6 +22,7 @@ static inline void number(struct thread *t)
 {
 	int32_t tid = add_rlx(&lasttid, 1);
 
+	t->forks = ld_rlx(&once_forks);
 	t->tid = tid <= LAST_TID ? tid : FIRST_TID + tid % (LAST_TID - FIRST_TID);
 	cpu_forgotten(t);
 }

@@ -631,6 +631,56 @@ TEST(a_child_creates_threads_though_others_came_and_went)
 		EXPECT_EQ(pthread_join(t[i], NULL), 0);
 }
 
+/* One that runs as its process forks, and one that has ended. */
+static pthread_t left[2];
+static struct event it_may_go;
+
+static void *waits_until_it_may_go(void *arg)
+{
+	await(&it_may_go, 1);
+	return arg;
+}
+
+static void joins_whom_it_has_not(int try)
+{
+	void *r = left;
+
+	if (try) {
+		EXPECT_EQ(pthread_tryjoin_np(left[0], NULL), 0);
+		return;
+	}
+	EXPECT_EQ(pthread_join(left[1], &r), 0);
+	EXPECT_EQ((long)r, 7);
+	run(1, returns_at_once, NULL);
+	EXPECT_EQ(pthread_join(left[0], NULL), 0);
+}
+
+static void *forks_away_from_others(void *arg)
+{
+	for (int try = 0; try < 2; try++) {
+		pid_t pid = fork();
+		if (pid == 0) {
+			joins_whom_it_has_not(try);
+			_exit(0);
+		}
+		EXPECT_EQ(status_of(pid), 0);
+	}
+	return arg;
+}
+
+TEST(who_did_not_come_along_in_a_fork_can_be_joined)
+{
+	EXPECT_EQ(pthread_create(&left[0], NULL, waits_until_it_may_go, NULL), 0);
+	EXPECT_EQ(pthread_create(&left[1], NULL, same, (void *)7), 0);
+	/* Until that one has ended. */
+	settle();
+	forks_away_from_others(NULL);
+	on_thread(forks_away_from_others, NULL);
+	tick(&it_may_go);
+	for (int i = 0; i < 2; i++)
+		EXPECT_EQ(pthread_join(left[i], NULL), 0);
+}
+
 /* ---- little memory ---- */
 
 static void *does_nothing(void *arg)
