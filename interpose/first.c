@@ -1,11 +1,18 @@
 /* The first thread: the program's, which was there before heddle had any; in the child of a fork,
  * the one that forked. Of all others that one had, the child has the records, and nothing else. */
+#include <linux/prctl.h>
 #include <stddef.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "cputimer.h"
 #include "early.h"
 #include "fd.h"
+#include "os.h"
 #include "signals.h"
+#include "syscall.h"
+#include "text.h"
 #include "thread.h"
 #include "wire.h"
 
@@ -42,17 +49,50 @@ void thread_main_started(void)
 	wire_first_do(first);
 }
 
+/* The parent's, which others may have named. */
+static bool parents_name(char name[NAME_LEN + 1])
+{
+	char path[32];
+	struct text t = TEXT(path);
+	long n;
+
+	text_put(&t, "/proc/");
+	text_num(&t, getppid());
+	text_put(&t, "/comm");
+	n = os_readfile(path, name, NAME_LEN + 1);
+	if (n > 0)
+		name[n - 1] = 0;
+	return n > 0;
+}
+
+/* A name that nobody has changed all kernel threads have, else that one which forked has any. What
+ * the thread was called is its process's name now. */
+static void name_forked(struct thread *t, const struct thread *before)
+{
+	char name[NAME_LEN + 1];
+
+	if (!t->named && !before->name[0])
+		return;
+	if (t->named || !parents_name(name))
+		strcpy(name, t->named ? t->name : before->name);
+	arch_syscall3(SYS_prctl, PR_SET_NAME, (long)name, 0);
+	strcpy(t->name, name);
+	t->named = false;
+}
+
 FORKS void thread_forked(void)
 {
 	stack_t alternate = thread_self()->altstack;
+	const struct thread *before = first;
 
 	first = thread_self();
+	name_forked(first, before);
 	first->forks = ld_rlx(&once_forks);
 	first->wired = first->owns = first->ceilings = first->ownfiles = false;
 	st_rlx(&first->owner, 0);
 	first->spoilt = first->tied = first->parent = false;
 	first->breeds = 0;
-	st_rlx(&first->making, false);
+	st_rlx(&first->making, MAKES_NONE);
 	/* The kernel's is that of the M that forked. */
 	if (!alternate.ss_sp)
 		alternate.ss_flags = SS_DISABLE;

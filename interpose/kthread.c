@@ -217,13 +217,13 @@ EXPORT int pthread_setname_np(pthread_t thread, const char *name)
 		return real_table.pthread_setname_np(thread, name);
 	if (strlen(name) >= NAME_LEN)
 		return ERANGE;
-	if (t->main)
+	if (t == thread_first())
 		r = name_process(name);
 	/* Where there is no /proc it is known here alone. */
 	if (r != 0 && t != thread_self())
 		return r;
 	strcpy(t->name, name);
-	t->named = !t->main || r != 0;
+	t->named = t != thread_first() || r != 0;
 	tracer_renamed(t->gp);
 	return 0;
 }

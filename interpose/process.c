@@ -110,7 +110,7 @@ EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
 		return real_table.clone(fn, stack, flags, arg, parent, tls, child);
 	t = process_making();
 	if (t && (flags & CLONE_VFORK))
-		st_rlx(&t->making, false);
+		st_rlx(&t->making, MAKES_NONE);
 	if (!(flags & CLONE_VM)) {
 		process_forking();
 		loader_forks();
@@ -120,8 +120,10 @@ EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
 	} else {
 		process_forking();
 		/* It has this thread's memory, and while the thread waits for it, its place. */
-		if ((flags & CLONE_VFORK) && !(flags & CLONE_SETTLS) && thread_self())
+		if ((flags & CLONE_VFORK) && !(flags & CLONE_SETTLS) && t) {
+			st_sc(&t->making, VFORKS_ONE);
 			start.gp = core_vforking();
+		}
 		if (start.gp)
 			r = real_table.clone(start_vforked, stack, flags, &start, parent, tls,
 					     child);
@@ -172,7 +174,7 @@ struct thread *process_making(void)
 		t->parent = true;
 		core_begets();
 		/* Before the call that makes it, of which the signal comes: process_maker. */
-		st_sc(&t->making, true);
+		st_sc(&t->making, FORKS_ONE);
 	}
 	return t;
 }
@@ -186,20 +188,22 @@ void process_made(struct thread *t, pid_t child)
 		st_rlx(&made[child % MADE], (uint64_t)child << 32 | (uint32_t)t->tid);
 	}
 	/* Release: who does not find it there any more finds it here. */
-	st_rel(&t->making, false);
+	st_rel(&t->making, MAKES_NONE);
 }
 
-/* Of the threads that make a child just now the only one, and not where one that makes children
- * runs: it would find the kernel thread of its maker, if that one had its signals open. */
+/* Of the threads that make a child just now the only one; where one that makes children runs, of
+ * those by vfork: it would find the kernel thread of its maker, if that one had its signals open.
+ */
 static struct thread *only_maker(void)
 {
 	struct thread *self = thread_self(), *only = NULL;
+	enum making least = self && self->parent ? VFORKS_ONE : FORKS_ONE;
 
-	if (self && (self->parent || ld_acq(&self->making)))
-		return ld_acq(&self->making) ? self : NULL;
+	if (self && ld_acq(&self->making))
+		return self;
 	for (struct g *gp = geach(NULL); gp; gp = geach(gp)) {
 		struct thread *t = ghost_of(gp);
-		if (!t || !ld_acq(&t->making))
+		if (!t || ld_acq(&t->making) < least)
 			continue;
 		if (only)
 			return NULL;
@@ -259,8 +263,8 @@ struct g *vfork_before(void)
 
 	if (!t)
 		return NULL;
-	/* It sleeps until the child is gone, or another program: it is not in doubt who made it. */
-	t->parent = true;
+	process_making();
+	st_sc(&t->making, VFORKS_ONE);
 	process_forking();
 	return core_vforking();
 }

@@ -356,7 +356,7 @@ static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 	st_rlx(&t->waitsat, 0);
 	st_rlx(&t->uncancelled, false);
 	st_rlx(&t->connects, false);
-	st_rlx(&t->making, false);
+	st_rlx(&t->making, MAKES_NONE);
 	t->parent = false;
 	st_rlx(&t->alert, false);
 	st_rlx(&t->deaf, false);

@@ -68,6 +68,9 @@ struct pending {
 	ATOMIC(uint32_t) queued[QUEUED_SIGNALS]; /* of real-time signals, how many */
 };
 
+/* VFORKS: in its memory, and so its kernel thread takes no signal meanwhile. */
+enum making { MAKES_NONE, FORKS_ONE, VFORKS_ONE };
+
 /* Of more nobody knows when a thread ends within the call. */
 enum { STANDINS_USED = 4 };
 
@@ -100,7 +103,7 @@ struct thread {
 		ATOMIC(const int *) at;
 		int fd;
 	} standins[STANDINS_USED];
-	ATOMIC(bool) making; /* a child whose number it does not know yet */
+	ATOMIC(uint8_t) making; /* a child whose number it does not know yet: enum making */
 	ATOMIC(bool) uncancelled; /* in a call that is no point of cancellation, but made of some */
 	void *(*fn)(void *);
 	void *arg;

@@ -130,6 +130,52 @@ static void *calls_itself_plainly(void *arg)
 	return arg;
 }
 
+static void child_is_called(const char *name, pid_t (*forks)(void))
+{
+	pid_t pid = forks();
+
+	if (pid == 0) {
+		is_called(name);
+		on_thread(is_called_as_its_creator, (void *)(uintptr_t)name);
+		EXPECT_EQ(pthread_setname_np(pthread_self(), "the child"), 0);
+		is_called("the child");
+		on_thread(is_called_as_its_creator, "the child");
+		_exit(0);
+	}
+	EXPECT_EQ(status_of(pid), 0);
+}
+
+static pid_t forks_raw(void)
+{
+	return (pid_t)syscall(SYS_fork);
+}
+
+static void *has_children(void *arg)
+{
+	child_is_called(arg, fork);
+	child_is_called(arg, forks_raw);
+	EXPECT_EQ(prctl(PR_SET_NAME, "a parent"), 0);
+	child_is_called("a parent", fork);
+	child_is_called("a parent", forks_raw);
+	return NULL;
+}
+
+TEST(a_child_is_called_as_the_thread_that_forked)
+{
+	static const char all[] = "by others";
+	int fd;
+
+	on_thread(has_children, program_invocation_short_name);
+	EXPECT_EQ(prctl(PR_SET_NAME, "the first"), 0);
+	on_thread(has_children, "the first");
+	wander();
+	child_is_called("the first", fork);
+	fd = open("/proc/self/comm", O_WRONLY);
+	EXPECT_EQ(write(fd, all, strlen(all)), (long)strlen(all));
+	EXPECT_EQ(close(fd), 0);
+	child_is_called(all, fork);
+}
+
 TEST(there_are_names_where_there_is_no_proc)
 {
 	char empty[] = "/tmp/emptyXXXXXX";

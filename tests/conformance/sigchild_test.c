@@ -184,6 +184,30 @@ TEST(a_child_that_ends_at_once_is_its_maker_s)
 	EXPECT(astray <= ROUNDS / 10);
 }
 
+/* Before it is another program. */
+static void *makes_ones_that_end_in_its_memory(void *arg)
+{
+	maker = pthread_self();
+	for (int i = 0; i < ROUNDS; i++) {
+		int before = told.n;
+		pid_t pid = vfork();
+		if (pid == 0)
+			_exit(0);
+		reap(pid);
+		await(&told, before + 1);
+	}
+	return arg;
+}
+
+TEST(a_child_of_vfork_that_ends_at_once_is_its_maker_s)
+{
+	int before = by_maker;
+
+	handle(SIGCHLD);
+	on_thread(makes_ones_that_end_in_its_memory, NULL);
+	EXPECT_EQ(by_maker - before, ROUNDS);
+}
+
 /* ---- a child of vfork is killed in a handler, which has the memory of its parent ---- */
 
 static void *kills(void *arg)
