@@ -306,6 +306,10 @@ void unlockosthread(void);
 /* lockosthread_sig: lockosthread where sigdue was given what its G was interrupted in. */
 void lockosthread_sig(void);
 
+/* ghome: the running G, which is not wired, goes on on the process's first kernel thread, if that is
+ * idle: what others see of the process is seen there. */
+void ghome(void);
+
 /* gspoil: the running G, which is wired, is about to change its kernel thread in what cannot be
  * taken back: that thread ends with it. The process's first had better not, for what others see of
  * the process is seen there: unless it stays, a G that is found on that is wired to a new one, a

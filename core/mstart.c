@@ -409,6 +409,29 @@ void mbegin(struct m *mp)
 	schedule(mp);
 }
 
+void ghome(void)
+{
+	/* In that time an M that polls, or is woken, finds gp, or sleeps and can be given it. */
+	enum { SOON_NS = 20 * 1000 * 1000 };
+	struct g *gp = getg();
+	struct m *first = ld_acq(&sched.allm), *mp = pin(gp);
+	uint64_t until = nanotime() + SOON_NS;
+
+	while (first && !first->leader)
+		first = first->alllink;
+	/* Under a policy whose turn it is goes by no M. */
+	while (first && mp != first && !ld_rlx(&first->curg) && !ld_rlx(&first->lockedg) &&
+	       !gp->lockedm && !choose_policed() && nanotime() < until) {
+		netpoll_break();
+		os_yield();
+		gp->home = first;
+		leave(mp, gp, POST_PREEMPT, NULL, NULL);
+		mp = ld_rlx(&gp->m);
+	}
+	gp->home = NULL;
+	unpin(gp);
+}
+
 void gspoil(bool stays)
 {
 	struct g *gp = getg();

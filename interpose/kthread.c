@@ -65,8 +65,11 @@ void thread_tie(struct thread *t, enum wirecause cause)
 
 void thread_spoil(struct thread *t, enum wirecause cause)
 {
+	bool is_first = t == thread_first();
 	pid_t tid;
 
+	if (is_first && !t->wired)
+		ghome();
 	thread_wire(t, cause);
 	/* The first's does not end with it, but serves it alone from here on. */
 	t->tied = t->tied || t->main;
@@ -75,7 +78,7 @@ void thread_spoil(struct thread *t, enum wirecause cause)
 	t->spoilt = true;
 	tid = os_gettid();
 	/* One that owns its tid may have locked something by it. */
-	gspoil(t->owns || t->tied);
+	gspoil(t->owns || t->tied || is_first);
 	/* It took along a copy of what it had set there. */
 	if (os_gettid() != tid)
 		policy_reset(t, tid);

@@ -398,6 +398,41 @@ TEST(credentials_are_those_of_every_kernel_thread)
 	EXPECT_EQ(in_process(changes_credentials, NULL), 0);
 }
 
+/* ---- what the first thread changes of itself ---- */
+
+static void *comes_and_goes(void *arg)
+{
+	usleep(1000);
+	return arg;
+}
+
+/* What others see of a process is its first kernel thread's. */
+static void goes_elsewhere(void)
+{
+	char is[16] = "";
+
+	run(4, comes_and_goes, NULL);
+	EXPECT_EQ(unshare(CLONE_FS), 0);
+	EXPECT_EQ(chdir("/usr"), 0);
+	EXPECT(readlink("/proc/self/cwd", is, sizeof(is) - 1) > 0);
+	_exit(strcmp(is, "/usr") != 0);
+}
+
+TEST(where_the_first_thread_goes_the_process_is_seen_to_go)
+{
+	enum { TIMES = 30, MOST = 27 };
+	int seen = 0;
+
+	for (int i = 0; i < TIMES; i++) {
+		pid_t pid = fork();
+		if (pid == 0)
+			goes_elsewhere();
+		seen += status_of(pid) == 0;
+	}
+	/* Not where that kernel thread is at something else. */
+	EXPECT(seen >= MOST);
+}
+
 /* ---- a handler as a vfork returns ---- */
 
 static struct event came;
