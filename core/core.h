@@ -306,8 +306,8 @@ void unlockosthread(void);
 /* lockosthread_sig: lockosthread where sigdue was given what its G was interrupted in. */
 void lockosthread_sig(void);
 
-/* ghome: the running G, which is not wired, goes on on the process's first kernel thread, if that is
- * idle: what others see of the process is seen there. */
+/* ghome: the running G, which is not wired, goes on on the process's first kernel thread, if that
+ * is idle: what others see of the process is seen there. */
 void ghome(void);
 
 /* gspoil: the running G, which is wired, is about to change its kernel thread in what cannot be
