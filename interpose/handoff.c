@@ -111,7 +111,7 @@ EXPORT void sync(void)
 	EXPORT int name(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,   \
 			const posix_spawnattr_t *attr, char *const argv[], char *const envp[])     \
 	{                                                                                          \
-		struct thread *t = process_making();                                               \
+		struct thread *t = process_making(false);                                          \
 		struct call a = announce(PLAIN_posix_spawn, SPAWNS);                               \
 		pid_t own = 0, *to = pid ? pid : &own;                                             \
 		int r = real_table.name(to, path, actions, attr, argv, envp);                      \

@@ -19,7 +19,7 @@ pid_t vfork_after(struct g *gp, long r);
 
 EXPORT pid_t _Fork(void)
 {
-	struct thread *t = served() ? process_making() : NULL;
+	struct thread *t = served() ? process_making(true) : NULL;
 	pid_t pid;
 
 	process_forking();
@@ -36,7 +36,7 @@ EXPORT pid_t _Fork(void)
 
 static pid_t forks(void)
 {
-	struct thread *t = served() ? process_making() : NULL;
+	struct thread *t = served() ? process_making(true) : NULL;
 	pid_t pid = real_table.fork();
 
 	process_made(t, pid);
@@ -108,7 +108,7 @@ EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
 	va_end(args);
 	if (!served() || (flags & CLONE_THREAD))
 		return real_table.clone(fn, stack, flags, arg, parent, tls, child);
-	t = process_making();
+	t = process_making(true);
 	if (t && (flags & CLONE_VFORK))
 		st_rlx(&t->making, MAKES_NONE);
 	if (!(flags & CLONE_VM)) {
@@ -146,15 +146,19 @@ void process_init(void)
 	may_trace = lookup_wanted("ptrace");
 }
 
-/* The child may ask to be traced; and what it inherits is its own, too. */
+/* Whom it traces the kernel lets go when the kernel thread ends. */
+static void becomes_tracer(struct thread *t)
+{
+	if (t != thread_first())
+		thread_spoil(t, WIRED_TRACER);
+	thread_tie(t, WIRED_TRACER);
+}
+
 void process_forking(void)
 {
-	struct thread *t = may_trace && heddle_started() ? thread_self() : NULL;
-
 	/* Or each child would look up what only children call. */
 	real_complete();
-	if (t)
-		thread_tie(t, WIRED_TRACER);
+	/* What it inherits is its own, too. */
 	if (heddle_started())
 		futex_forking();
 	state_settle();
@@ -166,10 +170,12 @@ void process_forked(void)
 	fd_allshared();
 }
 
-struct thread *process_making(void)
+struct thread *process_making(bool asks)
 {
 	struct thread *t = heddle_started() ? thread_self() : NULL;
 
+	if (t && asks && may_trace)
+		becomes_tracer(t);
 	if (t) {
 		t->parent = true;
 		core_begets();
@@ -241,8 +247,8 @@ EXPORT long ptrace(enum __ptrace_request request, ...)
 	at = va_arg(args, void *);
 	data = va_arg(args, void *);
 	va_end(args);
-	if (t)
-		thread_tie(t, WIRED_TRACER);
+	if (t && request != PTRACE_TRACEME)
+		becomes_tracer(t);
 	attaches = t && pid > 0 && (request == PTRACE_ATTACH || request == PTRACE_SEIZE);
 	/* It is told of that process from here on, in its maker's place. */
 	if (attaches) {
@@ -263,7 +269,7 @@ struct g *vfork_before(void)
 
 	if (!t)
 		return NULL;
-	process_making();
+	process_making(true);
 	st_sc(&t->making, VFORKS_ONE);
 	process_forking();
 	return core_vforking();

@@ -418,7 +418,7 @@ static bool makes_process(long nr, const long *a)
 
 static long make_process(long nr, const long *a)
 {
-	struct thread *t = process_making();
+	struct thread *t = process_making(true);
 	long r;
 
 	process_forking();

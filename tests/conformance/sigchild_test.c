@@ -343,3 +343,37 @@ TEST(a_thread_traces_its_child_while_others_compute)
 	stop = true;
 	join(t, COMPUTERS);
 }
+
+/* ---- a tracer ends ---- */
+
+static void *traces_and_ends(void *options)
+{
+	int status;
+
+	EXPECT_EQ(ptrace(PTRACE_SEIZE, child, NULL, options), 0);
+	EXPECT_EQ(ptrace(PTRACE_INTERRUPT, child, NULL, NULL), 0);
+	EXPECT_EQ(waitpid(child, &status, __WALL), child);
+	EXPECT(WIFSTOPPED(status));
+	return NULL;
+}
+
+static void *forks_one_and_traces_it(void *options)
+{
+	child = forks();
+	return traces_and_ends(options);
+}
+
+TEST(whom_a_thread_traces_its_end_lets_go)
+{
+	EXPECT_EQ(pipe(gate), 0);
+	for (int i = 0; i < 4; i++) {
+		bool kills = i % 2;
+		if (i < 2)
+			child = forks();
+		on_thread(i < 2 ? traces_and_ends : forks_one_and_traces_it,
+			  (void *)(uintptr_t)(kills ? PTRACE_O_EXITKILL : 0));
+		if (!kills)
+			EXPECT_EQ(write(gate[1], "\n", 1), 1);
+		EXPECT_EQ(status_of(child), kills ? SIGKILL : 0);
+	}
+}
