@@ -161,7 +161,7 @@ static void thread_main(void *arg)
 	}
 	/* Its creator waits for that. */
 	wishes_first(t);
-	thread_locals_end();
+	thread_locals_end(false);
 	/* Not before, after a return: destructors may be cancelled. */
 	or_sc(&t->cancel, EXITING);
 	thread_done(t, signals_last(t));
@@ -172,7 +172,7 @@ static void thread_main(void *arg)
 /* Called by the base of main (shim/main.c) when pthread_exit has unwound it. */
 void thread_main_ended(void)
 {
-	thread_locals_end();
+	thread_locals_end(true);
 	thread_done(thread_first(), gmask());
 	thread_finish(thread_first());
 }

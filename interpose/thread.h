@@ -261,7 +261,7 @@ void thread_vanish(struct thread *t) __attribute__((noreturn));
 /* thread_locals_end: the program's destructors of thread-local data. thread_locals_renew: every
  * image of it as for a fresh thread, and what of libc's own a program can see; nothing of the
  * program's runs on it any more. False if that cannot be: the thread serves no other. In tsd.c. */
-void thread_locals_end(void);
+void thread_locals_end(bool main);
 bool thread_locals_renew(struct thread *t);
 
 /* cancel_point: ends the thread if it is cancelled. cancel_begin .. cancel_end: about a wait

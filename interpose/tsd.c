@@ -75,11 +75,14 @@ EXPORT int __cxa_thread_atexit_impl(void (*fn)(void *), void *object, void *libr
 	return t && t->destroyed ? 0 : real_table.__cxa_thread_atexit_impl(fn, object, library);
 }
 
-void thread_locals_end(void)
+void thread_locals_end(bool main)
 {
 	struct thread *t = thread_self();
 
-	tls_call_destructors();
+	/* Those of the first thread's variables exit calls, if it is the last, and else nobody:
+	 * others may use them still. */
+	if (!main)
+		tls_call_destructors();
 	/* None in the child of a fork, of which it is the only thread. */
 	if (t)
 		t->destroyed = !t->main;

@@ -148,6 +148,11 @@ TEST(many_forks_among_a_hundred_parked_threads_are_reaped)
 
 static pthread_key_t of_each;
 
+static void *returns_at_once(void *arg)
+{
+	return arg;
+}
+
 static void tells(void *what)
 {
 	tell(what);
@@ -176,6 +181,46 @@ TEST(the_child_ends_with_the_thread_that_made_it)
 		on_thread(forks_and_ends, i ? told : NULL);
 	among_others(forks_and_ends, told);
 	EXPECT(was_told("kpkkpkkpk"));
+}
+
+/* ---- the end of the first thread ---- */
+
+int __cxa_thread_atexit_impl(void (*fn)(void *), void *object, void *library);
+extern void *__dso_handle;
+
+static void *joins_it(void *it)
+{
+	EXPECT_EQ(pthread_join((pthread_t)it, NULL), 0);
+	tell("j");
+	return NULL;
+}
+
+static void has_objects_and_ends(bool last)
+{
+	pthread_t t;
+
+	EXPECT_EQ(pthread_setspecific(of_each, "k"), 0);
+	EXPECT_EQ(__cxa_thread_atexit_impl(tells, "o", &__dso_handle), 0);
+	if (last)
+		on_thread(returns_at_once, NULL);
+	else
+		start(&t, 1, joins_it, (void *)pthread_self());
+	pthread_exit(NULL);
+}
+
+/* Others may use them still; exit calls them, if it is the last. */
+TEST(thread_local_objects_of_the_first_thread_outlive_it)
+{
+	EXPECT_EQ(pthread_key_create(&of_each, tells), 0);
+	for (int last = 0; last < 2; last++) {
+		pid_t pid;
+		listen_in();
+		pid = fork();
+		if (pid == 0)
+			has_objects_and_ends(last);
+		EXPECT_EQ(status_of(pid), 0);
+		EXPECT(was_told(last ? "ko" : "kj"));
+	}
 }
 
 /* ---- the ways out ---- */
