@@ -72,6 +72,12 @@ void netpoll_pass(int fd, enum polldir dir);
 int netpoll_own(int from);
 int netpoll_leaves(int fd);
 
+/* netpoll_takes: does a poll of fd take what it tells? Then it would be ours that hears of it, and
+ * not the program's: it is not watched. Any context. netpoll_leave: fd is not to be watched any
+ * more: who waits for it tries again. Context: as netpoll_leaves. */
+bool netpoll_takes(int fd);
+void netpoll_leave(int fd);
+
 /* netpoll_end: beyond all descriptors that were ever waited for. */
 int netpoll_end(void);
 

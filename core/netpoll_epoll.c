@@ -2,6 +2,8 @@
  * direction that somebody waits for, and no call is needed for a wait after that. */
 #include <linux/eventpoll.h>
 #include <linux/fcntl.h>
+#include <linux/stat.h>
+#include <string.h>
 
 #include "early.h"
 #include "fault.h"
@@ -10,11 +12,13 @@
 #include "poller.h"
 #include "sched.h"
 #include "syscall.h"
+#include "text.h"
 
 enum {
 	BREAK = -1, /* data of the eventfd */
 	CLOCK_SET = -2, /* data of the timerfd */
 	EAGAIN_ = 11,
+	EPERM_ = 1,
 	EEXIST_ = 17,
 	EINVAL_ = 22,
 	ENOENT_ = 2,
@@ -130,15 +134,48 @@ static uint32_t events_of(uint8_t dirs)
 	return events;
 }
 
+/* So do files of /proc, and but for them hardly any regular file has a poll; and perf's events. */
+bool netpoll_takes(int fd)
+{
+	static const char perf[] = "anon_inode:[perf_event]";
+	char path[32], name[sizeof(perf)];
+	struct text t = TEXT(path);
+	struct statx st;
+	bool takes = false;
+
+	if (!filters_look())
+		return false;
+	if (arch_syscall6(__NR_statx, fd, (long)"", AT_EMPTY_PATH, STATX_TYPE, (long)&st, 0) == 0) {
+		uint32_t type = st.stx_mode & S_IFMT;
+		text_put(&t, "/proc/self/fd/");
+		text_num(&t, fd);
+		takes = type == S_IFREG || (type == 0 &&
+					    arch_syscall3(__NR_readlink, (long)path, (long)name,
+							  sizeof(name)) == sizeof(perf) - 1 &&
+					    memcmp(name, perf, sizeof(perf) - 1) == 0);
+	}
+	filters_looked();
+	return takes;
+}
+
 static int epoll_add(int fd, uint8_t dirs, bool known, uint64_t data)
 {
 	uint32_t events = events_of(dirs);
+	int r;
+
+	if (!known && netpoll_takes(fd))
+		return -EPERM_;
 	/* MOD tells whether (fd, open file) is there, and looks anew at its readiness. */
-	int r = ctl(known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, events, data);
+	r = ctl(known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, events, data);
 
 	if (r == (known ? -ENOENT_ : -EEXIST_))
 		r = ctl(known ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, fd, events, data);
 	return r;
+}
+
+static void epoll_forget(int fd)
+{
+	ctl(EPOLL_CTL_DEL, fd, 0, 0);
 }
 
 /* So does ADD, which does not look. */
@@ -146,6 +183,10 @@ static int epoll_sure(int fd, uint8_t dirs, uint64_t data)
 {
 	int r = ctl(EPOLL_CTL_ADD, fd, events_of(dirs), data);
 
+	if (r == 0 && netpoll_takes(fd)) {
+		epoll_forget(fd);
+		return -EPERM_;
+	}
 	return r == -EEXIST_ ? 0 : r;
 }
 
@@ -178,11 +219,6 @@ static bool epoll_ready(const struct pollwait *w, int n)
 		is = any_ready(w + i, n - i < POLL_AT_ONCE ? n - i : POLL_AT_ONCE);
 	filters_looked();
 	return is;
-}
-
-static void epoll_forget(int fd)
-{
-	ctl(EPOLL_CTL_DEL, fd, 0, 0);
 }
 
 static long wait_any(struct epoll_event *ev, int n, int64_t ns)

@@ -273,7 +273,7 @@ bool netpoll_busy(int fd)
 	return pd && ld_rlx(&pd->first) != NULL;
 }
 
-static void happened(int fd, uint8_t dirs, bool all)
+static void happened(int fd, uint8_t dirs, bool all, bool leaves)
 {
 	struct polldesc *pd = descof(fd, false);
 	struct glist list = { NULL, 0, NULL };
@@ -282,6 +282,10 @@ static void happened(int fd, uint8_t dirs, bool all)
 
 	if (pd) {
 		lock(&pd->lock);
+		if (leaves && ld_rlx(&pd->registered)) {
+			poll_backend->forget(fd);
+			st_rlx(&pd->registered, 0);
+		}
 		poll_collect(pd, dirs, all, &list);
 		unlock(&pd->lock);
 	}
@@ -294,12 +298,18 @@ static void happened(int fd, uint8_t dirs, bool all)
 
 void netpoll_poke(int fd, enum polldir dir)
 {
-	happened(fd, (uint8_t)(1 << dir), true);
+	happened(fd, (uint8_t)(1 << dir), true, false);
 }
 
 void netpoll_pass(int fd, enum polldir dir)
 {
-	happened(fd, (uint8_t)(1 << dir), false);
+	happened(fd, (uint8_t)(1 << dir), false, false);
+}
+
+void netpoll_leave(int fd)
+{
+	if (descof(fd, false))
+		happened(fd, POLL_BOTH, true, true);
 }
 
 int netpoll_forget(int fd, int moved)
@@ -352,5 +362,5 @@ int netpoll_forget(int fd, int moved)
 void netpoll_closed(int fd)
 {
 	if (descof(fd, false))
-		happened(fd, POLL_BOTH, true);
+		happened(fd, POLL_BOTH, true, false);
 }

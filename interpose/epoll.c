@@ -1,4 +1,5 @@
-/* epoll_wait: the program's epoll is itself a descriptor that ours can watch. */
+/* epoll_wait: the program's epoll is itself a descriptor that ours can watch; but of one with files
+ * whose polls take what they tell the kernel is the only one to ask. */
 #include "io.h"
 #include "poll.h"
 #include "user.h"
@@ -42,16 +43,16 @@ static long epoll_for(struct epoll_call *c, const struct patience *p)
 		netpoll_tickets(s.w, 1);
 		r = epoll_look(c, p);
 		if (r != 0 || p->never)
-			break;
+			return r;
+		if (unlikely(fd_mute(c->fd)))
+			return epoll_blocking(c, p);
 		r = doze(s.w, 1, p);
 		c->fd = s.w->fd;
 	} while (r == 0);
-	/* As the kernel, once more. */
-	if (r == -ETIMEDOUT)
-		r = epoll_look(c, p);
-	else if (r < 0 && r != -EINTR && r != -EBADF && r != -EFAULT && r != -EINVAL)
-		r = epoll_blocking(c, p);
-	return r;
+	if (r == -EINTR || r == -EBADF)
+		return r;
+	/* As the kernel, once more; or ours cannot watch it. */
+	return r == -ETIMEDOUT ? epoll_look(c, p) : epoll_blocking(c, p);
 }
 
 static long epoll_masked(struct epoll_call *c, struct patience *p, const sigset_t *set)
@@ -122,5 +123,28 @@ EXPORT int epoll_pwait2(int fd, struct epoll_event *events, int max, const struc
 		return (int)io_answer(-EINVAL);
 	r = epoll_masked(&c, &p, set);
 	looked(t);
+	return (int)io_answer(r);
+}
+
+static void left_to_the_kernel(int set)
+{
+	fd_learn(set, POLL_WRITE, ROAD_MUTE);
+	netpoll_leave(set);
+}
+
+EXPORT int epoll_ctl(int set, int op, int fd, struct epoll_event *event)
+{
+	long r;
+
+	if (!served())
+		return real_table.epoll_ctl(set, op, fd, event);
+	if (op == EPOLL_CTL_ADD && (netpoll_takes(fd) || fd_mute(fd)))
+		left_to_the_kernel(set);
+	r = arch_syscall4(SYS_epoll_ctl, set, op, fd, (long)event);
+	/* With ours above it there may be one too many. */
+	if (op == EPOLL_CTL_ADD && (r == -EINVAL || r == -ELOOP) && netpoll_known(set)) {
+		left_to_the_kernel(set);
+		r = arch_syscall4(SYS_epoll_ctl, set, op, fd, (long)event);
+	}
 	return (int)io_answer(r);
 }

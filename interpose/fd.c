@@ -6,10 +6,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <termios.h>
 
 #include "early.h"
 #include "io.h"
@@ -86,7 +88,8 @@ uint64_t fd_timed(int fd, enum polldir dir)
 {
 	struct timeval t = { 0 };
 
-	if (!ld_rlx(&any_timeouts) ||
+	/* Another process may have set one. */
+	if ((!ld_rlx(&any_timeouts) && fd_sole(fd)) ||
 	    !option(fd, dir == POLL_READ ? SO_RCVTIMEO : SO_SNDTIMEO, &t, sizeof(t)))
 		return 0;
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_usec * 1000;
@@ -115,11 +118,11 @@ static enum road road_of_socket(int fd, enum polldir dir)
 	switch (domain) {
 	case AF_INET:
 	case AF_INET6:
-	case AF_NETLINK:
 		break;
+	case AF_NETLINK:
 	case AF_UNIX:
 		/* A full queue at the other end is no matter of this one's readiness. */
-		if (type == SOCK_DGRAM && dir == POLL_WRITE)
+		if (type != SOCK_STREAM && type != SOCK_SEQPACKET && dir == POLL_WRITE)
 			return ROAD_CALL;
 		break;
 	default:
@@ -135,11 +138,15 @@ static enum road road_of_socket(int fd, enum polldir dir)
 	return type == SOCK_STREAM || type == SOCK_DGRAM ? ROAD_SOCKET : ROAD_NOWAIT;
 }
 
-/* Devices without a poll of their own are always ready for both. */
-static enum road road_of_device(int fd)
+/* Devices without a poll of their own are always ready for both. Of those with one only terminals
+ * are known to say whenever there is room. */
+static enum road road_of_device(int fd, enum polldir dir)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN | POLLOUT };
+	struct termios how; /* begins as the kernel's */
 
+	if (dir == POLL_WRITE && arch_syscall3(SYS_ioctl, fd, TCGETS, (long)&how) != 0)
+		return ROAD_CALL;
 	arch_syscall3(SYS_poll, (long)&p, 1, 0);
 	return (p.revents & POLLIN) && (p.revents & POLLOUT) ? ROAD_CALL : ROAD_READY;
 }
@@ -170,7 +177,7 @@ enum road fd_explore(int fd, enum polldir dir)
 			road = ROAD_NOWAIT;
 			break;
 		case S_IFCHR:
-			road = road_of_device(fd);
+			road = road_of_device(fd, dir);
 			break;
 		}
 	}
@@ -178,10 +185,32 @@ enum road fd_explore(int fd, enum polldir dir)
 	return road;
 }
 
-void fd_surprised(int fd)
+static void forget(int fd)
 {
 	fd_learn(fd, POLL_READ, ROAD_UNKNOWN);
 	fd_learn(fd, POLL_WRITE, ROAD_UNKNOWN);
+}
+
+void fd_surprised(int fd)
+{
+	if (!fd_mute(fd))
+		forget(fd);
+}
+
+bool fd_mute(int fd)
+{
+	const struct fd *p = fd_known(fd);
+
+	return p && ld_rlx(&p->road[POLL_WRITE]) == ROAD_MUTE;
+}
+
+void fd_unblocked(int fd)
+{
+	struct stat st;
+
+	if (arch_syscall3(SYS_fstat, fd, (long)&st, 0) == 0 && S_ISFIFO(st.st_mode) &&
+	    (arch_syscall3(SYS_fcntl, fd, F_GETFL, 0) & O_ACCMODE) == O_RDONLY)
+		fd_learn(fd, POLL_WRITE, ROAD_MUTE);
 }
 
 void fd_renewed(int fd)
@@ -191,7 +220,7 @@ void fd_renewed(int fd)
 
 	if (!p)
 		return;
-	fd_surprised(fd);
+	forget(fd);
 	fd_shared(fd);
 	peer = ld_rlx(&p->peer);
 	if (peer) {

@@ -17,6 +17,8 @@ enum road {
 	ROAD_SOCKET, /* the call with MSG_DONTWAIT, else park */
 	ROAD_NOWAIT, /* the call with RWF_NOWAIT, else park */
 	ROAD_READY, /* park until it is ready, then announce the plain call */
+	ROAD_MUTE, /* for writing, of a FIFO that is only read, and whose poll may not tell its end
+		    */
 };
 
 enum { FD_MAX = 1 << 20, FD_NEAR = 4096 };
@@ -118,6 +120,11 @@ void fd_accepted(int fd, int listener, bool nonblocking, uint32_t since);
 
 /* fd_surprised: an announced call on it took long: it may not be what we believe. */
 void fd_surprised(int fd);
+
+/* fd_unblocked: fd does not return at once from now on: who opened a FIFO so, before anybody wrote
+ * to it, hears of no end by a poll. fd_mute: is it such a one? */
+void fd_unblocked(int fd);
+bool fd_mute(int fd);
 
 /* fd_closing: fd is about to be closed or replaced. Who is asleep in a call on it goes on
  * with the old file, as natively: a stand-in holds it for them, whose number they find in

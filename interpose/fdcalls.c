@@ -267,9 +267,10 @@ static long lock_call(struct thread *t, int fd, int cmd, long arg)
 static void fd_switched(int fd, bool nonblocking)
 {
 	fd_renewed(fd);
-	if (nonblocking)
-		for (int dir = 0; dir < 2; dir++)
-			fd_learn(fd, (enum polldir)dir, ROAD_CALL);
+	if (!nonblocking)
+		fd_unblocked(fd);
+	for (int dir = 0; dir < 2 && nonblocking; dir++)
+		fd_learn(fd, (enum polldir)dir, ROAD_CALL);
 }
 
 /* Every command takes one word at most. */

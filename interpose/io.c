@@ -2,6 +2,7 @@
 #include "io.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 
 #include "os.h"
 #include "signals.h"
+#include "user.h"
 
 bool io_refused(struct io *io, long r)
 {
@@ -120,10 +122,29 @@ long io_part(struct io *io)
 	return woken(io);
 }
 
+/* Is it for the kernel to say what is wrong with it, before it waits? flags: the file's. */
+static bool is_refused(const struct io *io, long flags)
+{
+	long wrong = io->dir == POLL_READ ? O_WRONLY : O_RDONLY;
+	const struct iovec *v = io->buf;
+	size_t sum = 0;
+
+	if ((flags & O_ACCMODE) == wrong)
+		return true;
+	/* The kernel's own addresses are below 0. */
+	if (!io->vector)
+		return (intptr_t)io->buf < 0;
+	if (io->flags != 0 || io->n > IOV_MAX || user_readable(v, io->n * sizeof(*v)) != 0)
+		return true;
+	for (size_t i = 0; i < io->n; i++)
+		sum |= v[i].iov_len;
+	return sum == 0;
+}
+
 /* May the call block at all, and how long? As io_block. */
 static long ask(struct io *io)
 {
-	if (!fd_sole(io->fd)) {
+	if (!fd_sole(io->fd) || io->road == ROAD_READY) {
 		long flags = arch_syscall3(SYS_fcntl, io->fd, F_GETFL, 0);
 		/* No descriptor, as the call will say, or a filter's word. */
 		if (flags < 0)
@@ -132,11 +153,14 @@ static long ask(struct io *io)
 			fd_learn(io->fd, io->dir, ROAD_CALL);
 			return -EAGAIN;
 		}
+		if (io->road == ROAD_READY && is_refused(io, flags))
+			return 1;
 	}
 	io->asked = true;
 	if (io->accepts && !io_listens(io->fd))
 		return 1;
-	if (io->road == ROAD_READY && io->dir == POLL_READ && begins_there(io->fd))
+	if (io->road == ROAD_READY && io->dir == POLL_READ &&
+	    (fd_mute(io->fd) || begins_there(io->fd)))
 		return 1;
 	if (io->road == ROAD_READY && io->dir == POLL_WRITE && !tells_room(io->fd)) {
 		fd_learn(io->fd, io->dir, ROAD_CALL);

@@ -214,6 +214,9 @@ static bool waiting_call(long nr, const long *a, long *r)
 	case SYS_epoll_wait:
 		*r = epoll_wait((int)a[0], (struct epoll_event *)a[1], (int)a[2], (int)a[3]);
 		return true;
+	case SYS_epoll_ctl:
+		*r = epoll_ctl((int)a[0], (int)a[1], (int)a[2], (struct epoll_event *)a[3]);
+		return true;
 	case SYS_clock_nanosleep:
 		*r = answer(-clock_nanosleep((clockid_t)a[0], (int)a[1],
 					     (const struct timespec *)a[2],

@@ -84,6 +84,9 @@ static long writev_call(const struct io *io)
 
 /* ---- whole writes ---- */
 
+/* The kernel writes no more by one call. */
+enum { MOST = 0x7ffff000 };
+
 /* After r of io->n bytes: the rest. What was written is the answer, whatever comes of it. */
 static __attribute__((noinline)) long write_rest(struct io *io, long r)
 {
@@ -106,8 +109,11 @@ static inline long write_all(struct io *io)
 	size_t n = io->n;
 	long r = io_do(io, write_socket, write_nowait, write_call);
 
-	if (unlikely(r > 0 && (size_t)r < n && io->road != ROAD_CALL))
+	if (unlikely(r > 0 && (size_t)r < n && io->road != ROAD_CALL)) {
+		if (io->n > MOST)
+			io->n = MOST;
 		r = write_rest(io, r);
+	}
 	io_end(io);
 	return r;
 }
@@ -128,6 +134,10 @@ static __attribute__((noinline)) long writev_rest(struct io *io, long r)
 			continue;
 		io->buf = (char *)v[i].iov_base + skip;
 		io->n = v[i].iov_len - skip;
+		if (io->n > (size_t)(MOST - done))
+			io->n = (size_t)(MOST - done);
+		if (io->n == 0)
+			break;
 		r = io_part(io);
 		if (r == 0)
 			r = io_do(io, write_socket, write_nowait, write_call);

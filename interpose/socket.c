@@ -33,8 +33,8 @@ static long recvmsg_call(const struct io *io)
 	return arch_syscall3(SYS_recvmsg, io->fd, (long)io->buf, io->flags);
 }
 
-/* These never block, or not for what the poller could see. */
-enum { NOT_FOR_US = MSG_DONTWAIT | MSG_OOB | MSG_ERRQUEUE | MSG_FASTOPEN };
+/* These never block, or not for what the poller could see; or the kernel counts the calls. */
+enum { NOT_FOR_US = MSG_DONTWAIT | MSG_OOB | MSG_ERRQUEUE | MSG_FASTOPEN | MSG_ZEROCOPY };
 
 /* As the kernel looks at it before it waits. */
 static long msg_refused(const struct msghdr *msg)
