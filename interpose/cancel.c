@@ -336,7 +336,7 @@ EXPORT int pthread_cancel(pthread_t thread)
 
 	if (!t)
 		return real_table.pthread_cancel(thread);
-	if (ld_acq(&t->life) & FINISHED)
+	if (thread_over(t))
 		return 0;
 	unwind_load();
 	or_sc(&t->cancel, CANCELED);

@@ -213,7 +213,7 @@ EXPORT int pthread_getcpuclockid(pthread_t thread, clockid_t *clock)
 
 	if (!t)
 		return real_table.pthread_getcpuclockid(thread, clock);
-	if (ld_acq(&t->life) & FINISHED)
+	if (thread_over(t))
 		return ESRCH;
 	*clock = (clockid_t)(~(uint32_t)t->tid << 3 | PER_THREAD | PRECISE);
 	return 0;

@@ -51,7 +51,7 @@ static int join(pthread_t thread, void **result, const struct deadline *deadline
 		t->result = NULL;
 	/* As in glibc, only a wait is a point of cancellation. Acquire: pairs with the or of
 	 * thread_finish, as below. */
-	if (self && !(ld_acq(&t->life) & FINISHED)) {
+	if (self && !thread_over(t)) {
 		st_rlx(&self->joins, t);
 		cancel_announce(self);
 		if (cancel_pending())
@@ -71,7 +71,7 @@ static int join(pthread_t thread, void **result, const struct deadline *deadline
 		st_rlx(&self->interruptible, 0);
 		st_rlx(&self->joins, NULL);
 	}
-	if (!(ld_acq(&t->life) & FINISHED)) {
+	if (!thread_over(t)) {
 		and_sc(&t->life, ~(uint32_t)JOINED);
 		return ETIMEDOUT;
 	}
@@ -122,7 +122,7 @@ EXPORT int pthread_tryjoin_np(pthread_t thread, void **result)
 
 	if (!t)
 		return real_table.pthread_tryjoin_np(thread, result);
-	if (thread_here(t) && !(ld_acq(&t->life) & FINISHED))
+	if (thread_here(t) && !thread_over(t))
 		return EBUSY;
 	return join(thread, result, NULL);
 }

@@ -220,6 +220,8 @@ EXPORT int pthread_setname_np(pthread_t thread, const char *name)
 		return real_table.pthread_setname_np(thread, name);
 	if (strlen(name) >= NAME_LEN)
 		return ERANGE;
+	if (thread_over(t))
+		return ENOENT;
 	if (t == thread_first())
 		r = name_process(name);
 	/* Where there is no /proc it is known here alone. */
@@ -267,6 +269,8 @@ EXPORT int pthread_getname_np(pthread_t thread, char *name, size_t len)
 		return real_table.pthread_getname_np(thread, name, len);
 	if (len < NAME_LEN)
 		return ERANGE;
+	if (thread_over(t))
+		return ENOENT;
 	strcpy(own, t->name);
 	/* As the kernel has it, a thread begins with the name of its creator. */
 	if (!t->named)

@@ -271,6 +271,8 @@ EXPORT int pthread_setschedparam(pthread_t thread, int policy, const struct sche
 {
 	struct thread *t = served() ? thread_of(thread) : NULL;
 
+	if (t && thread_over(t))
+		return ESRCH;
 	if (t && t->ceilings)
 		return ceiling_policy(t, policy, param);
 	return t ? give_policy(t, policy, param)
@@ -293,6 +295,8 @@ EXPORT int pthread_getschedparam(pthread_t thread, int *policy, struct sched_par
 
 	if (!t)
 		return real_table.pthread_getschedparam(thread, policy, param);
+	if (thread_over(t))
+		return ESRCH;
 	*policy = t->policy;
 	param->sched_priority = t->priority;
 	return 0;

@@ -178,9 +178,9 @@ EXPORT int pthread_kill(pthread_t thread, int sig)
 
 	if (!t)
 		return real_table.pthread_kill(thread, sig);
-	if (sig < 0 || sig > 64 || sig == 32 || sig == 33)
+	if (sig == 32 || sig == 33 || (!thread_over(t) && (sig < 0 || sig > 64)))
 		return EINVAL;
-	if (sig == 0 || (ld_acq(&t->life) & FINISHED))
+	if (sig == 0 || thread_over(t))
 		return 0;
 	if (t == thread_self() && !(gmask() & signal_bit(sig)))
 		return (int)-signal_self(sig);
@@ -196,7 +196,7 @@ EXPORT int old_kill(pthread_t thread, int sig)
 {
 	const struct thread *t = served() ? thread_of(thread) : NULL;
 
-	if (t && (ld_acq(&t->life) & FINISHED) && sig != 32 && sig != 33)
+	if (t && thread_over(t) && sig != 32 && sig != 33)
 		return ESRCH;
 	return pthread_kill(thread, sig);
 }

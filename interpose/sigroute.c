@@ -153,7 +153,7 @@ void signal_return(int sig, const siginfo_t *info)
 static bool may_take(struct thread *t, int sig)
 {
 	/* The first has no G until the scheduler is being started; who takes it then is itself. */
-	return t && t->gp && !gdead(t->gp) && !(ld_acq(&t->life) & FINISHED) &&
+	return t && t->gp && !gdead(t->gp) && !thread_over(t) &&
 	       (!(gmask_of(t->gp) & signal_bit(sig)) || (ld_sc(&t->awaits) & signal_bit(sig)));
 }
 

@@ -199,6 +199,11 @@ static inline bool thread_here(const struct thread *t)
 	return t->forks == ld_rlx(&once_forks);
 }
 
+static inline bool thread_over(const struct thread *t)
+{
+	return ld_acq(&t->life) & FINISHED;
+}
+
 static inline struct thread *thread_of(pthread_t thread)
 {
 	struct thread *t = thread_known(thread);

@@ -48,7 +48,7 @@ struct thread *thread_numbered(pid_t tid)
 {
 	for (struct g *gp = geach(NULL); gp; gp = geach(gp)) {
 		struct thread *t = ghost_of(gp);
-		if (t && t->tid == tid && !gdead(gp) && !(ld_acq(&t->life) & FINISHED))
+		if (t && t->tid == tid && !gdead(gp) && !thread_over(t))
 			return t;
 	}
 	return NULL;
@@ -107,9 +107,11 @@ EXPORT int pthread_sigqueue(pthread_t thread, int sig, const union sigval value)
 
 	if (!t)
 		return real_table.pthread_sigqueue(thread, sig, value);
+	if (thread_over(t))
+		return ESRCH;
 	if (sig < 0 || sig > 64 || sig == 32 || sig == 33)
 		return EINVAL;
-	if (sig == 0 || (ld_acq(&t->life) & FINISHED))
+	if (sig == 0)
 		return 0;
 	siginfo_make(&info, sig, SI_QUEUE);
 	info.si_value = value;

@@ -681,6 +681,27 @@ TEST(who_did_not_come_along_in_a_fork_can_be_joined)
 		EXPECT_EQ(pthread_join(left[i], NULL), 0);
 }
 
+TEST(of_a_thread_that_has_ended_little_is_to_be_had)
+{
+	struct sched_param param = { 0 };
+	union sigval value = { 0 };
+	char name[16];
+	pthread_t t;
+	int policy;
+
+	EXPECT_EQ(pthread_create(&t, NULL, same, NULL), 0);
+	settle();
+	EXPECT_EQ(pthread_kill(t, SIGUSR1), 0);
+	EXPECT_EQ(pthread_kill(t, 99), 0);
+	EXPECT_EQ(pthread_sigqueue(t, SIGUSR1, value), ESRCH);
+	EXPECT_EQ(pthread_getschedparam(t, &policy, &param), ESRCH);
+	EXPECT_EQ(pthread_setschedparam(t, SCHED_OTHER, &param), ESRCH);
+	EXPECT_EQ(pthread_setschedprio(t, 0), ESRCH);
+	EXPECT_EQ(pthread_setname_np(t, "ended"), ENOENT);
+	EXPECT_EQ(pthread_getname_np(t, name, sizeof(name)), ENOENT);
+	EXPECT_EQ(pthread_join(t, NULL), 0);
+}
+
 /* ---- little memory ---- */
 
 static void *does_nothing(void *arg)
