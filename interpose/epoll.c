@@ -134,13 +134,18 @@ static void left_to_the_kernel(int set)
 
 EXPORT int epoll_ctl(int set, int op, int fd, struct epoll_event *event)
 {
+	bool leaves;
 	long r;
 
 	if (!served())
 		return real_table.epoll_ctl(set, op, fd, event);
-	if (op == EPOLL_CTL_ADD && (netpoll_takes(fd) || fd_mute(fd)))
+	leaves = op == EPOLL_CTL_ADD && !fd_mute(set) && (netpoll_takes(fd) || fd_mute(fd));
+	/* Before it is there. */
+	if (leaves)
 		left_to_the_kernel(set);
 	r = arch_syscall4(SYS_epoll_ctl, set, op, fd, (long)event);
+	if (leaves && r != 0)
+		fd_learn(set, POLL_WRITE, ROAD_UNKNOWN);
 	/* With ours above it there may be one too many. */
 	if (op == EPOLL_CTL_ADD && (r == -EINVAL || r == -ELOOP) && netpoll_known(set)) {
 		left_to_the_kernel(set);
