@@ -5,12 +5,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/vfs.h>
 #include <termios.h>
 
 #include "early.h"
@@ -206,10 +208,13 @@ bool fd_mute(int fd)
 
 void fd_unblocked(int fd)
 {
+	struct statfs fs;
 	struct stat st;
 
+	/* But a pipe has had both ends. */
 	if (arch_syscall3(SYS_fstat, fd, (long)&st, 0) == 0 && S_ISFIFO(st.st_mode) &&
-	    (arch_syscall3(SYS_fcntl, fd, F_GETFL, 0) & O_ACCMODE) == O_RDONLY)
+	    (arch_syscall3(SYS_fcntl, fd, F_GETFL, 0) & O_ACCMODE) == O_RDONLY &&
+	    arch_syscall3(SYS_fstatfs, fd, (long)&fs, 0) == 0 && fs.f_type != PIPEFS_MAGIC)
 		fd_learn(fd, POLL_WRITE, ROAD_MUTE);
 }
 
