@@ -134,7 +134,8 @@ static uint32_t events_of(uint8_t dirs)
 	return events;
 }
 
-/* So do files of /proc, and but for them hardly any regular file has a poll; and perf's events. */
+/* As those of files of /proc do, and but for them hardly any regular file has a poll; and of perf's
+ * events. */
 bool netpoll_takes(int fd)
 {
 	static const char perf[] = "anon_inode:[perf_event]";

@@ -144,12 +144,13 @@ EXPORT int epoll_ctl(int set, int op, int fd, struct epoll_event *event)
 	if (leaves)
 		left_to_the_kernel(set);
 	r = arch_syscall4(SYS_epoll_ctl, set, op, fd, (long)event);
-	if (leaves && r != 0)
-		fd_learn(set, POLL_WRITE, ROAD_UNKNOWN);
 	/* With ours above it there may be one too many. */
 	if (op == EPOLL_CTL_ADD && (r == -EINVAL || r == -ELOOP) && netpoll_known(set)) {
+		leaves = true;
 		left_to_the_kernel(set);
 		r = arch_syscall4(SYS_epoll_ctl, set, op, fd, (long)event);
 	}
+	if (leaves && r != 0)
+		fd_learn(set, POLL_WRITE, ROAD_UNKNOWN);
 	return (int)io_answer(r);
 }

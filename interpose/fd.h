@@ -17,8 +17,9 @@ enum road {
 	ROAD_SOCKET, /* the call with MSG_DONTWAIT, else park */
 	ROAD_NOWAIT, /* the call with RWF_NOWAIT, else park */
 	ROAD_READY, /* park until it is ready, then announce the plain call */
-	ROAD_MUTE, /* for writing, of a FIFO that is only read, and whose poll may not tell its end
-		    */
+	/* For writing, of what is not written to, and for which to wait is the kernel's: a FIFO
+	 * whose poll may not tell its end, an epoll set that ours must not look at. */
+	ROAD_MUTE,
 };
 
 enum { FD_MAX = 1 << 20, FD_NEAR = 4096 };
@@ -122,7 +123,7 @@ void fd_accepted(int fd, int listener, bool nonblocking, uint32_t since);
 void fd_surprised(int fd);
 
 /* fd_unblocked: fd does not return at once from now on: who opened a FIFO so, before anybody wrote
- * to it, hears of no end by a poll. fd_mute: is it such a one? */
+ * to it, hears of no end by a poll. fd_mute: is it for the kernel to wait for (ROAD_MUTE)? */
 void fd_unblocked(int fd);
 bool fd_mute(int fd);
 
