@@ -242,8 +242,7 @@ void thread_forked(void);
 /* process_init: when there are to be threads. process_forking: the caller is about to fork.
  * process_forked: it has, in the parent. process_making: the caller, or NULL, is about to make a
  * child, in any way; asks: one that may ask to be traced; process_made: this one, or none if it is
- * negative. process_maker: who made it,
- * if that is known. In process.c. */
+ * negative. process_maker: who made it, if that is known. In process.c. */
 void process_init(void);
 void process_forking(void);
 void process_forked(void);
