@@ -2,8 +2,9 @@
 # is in loads/: start and work, which compare below calls, and tests/apps too.
 # The clients are always native. Read common.bash first.
 
-# Of each load, of which there are four: the machine's speed changes, and both shall have the same of it.
-seconds=1
+# Of each load, of which there are four: the machine's speed changes, and both shall have the same of it. For figures,
+# LOAD_SECONDS=10.
+seconds=${LOAD_SECONDS:-1}
 
 as_root() { [ "$(id -u)" -ne 0 ] || echo "$@"; }
 

@@ -214,11 +214,9 @@ static bool slice_over(struct p *pp, struct m *mp, struct g *gp, uint64_t age)
  * from it, and it would have to wait for one when it is done: as much as a slice each call gets. */
 static bool computes_there(struct sysmontick *mon, struct m *mp, uint64_t now)
 {
-	uint64_t cpu, before = mon->callcpu, wall = now - mon->callwhen;
+	uint64_t before = mon->callcpu, wall = now - mon->callwhen;
+	uint64_t cpu = os_threadclock(ld_rlx(&mp->tid));
 
-	if (mon->syscallwhen + choose_slice() <= now)
-		return false;
-	cpu = os_threadclock(ld_rlx(&mp->tid));
 	mon->callcpu = cpu;
 	mon->callwhen = now;
 	/* Of what it did so long ago nothing follows. */
@@ -255,7 +253,9 @@ static bool check_syscall(struct p *pp, struct m *mp, struct g *gp, uint64_t now
 	    ld_rlx(&sched.nmspinning) + ld_rlx(&sched.npidle) > 0 &&
 	    mon->syscallwhen + choose_slice() > now)
 		return false;
-	if (computes_there(mon, mp, now)) {
+	/* Or it waits for one, which other processes have. */
+	if (mon->syscallwhen + choose_slice() > now &&
+	    (computes_there(mon, mp, now) || !os_threadasleep(ld_rlx(&mp->tid)))) {
 		come_by(now - mon->syscallwhen);
 		return false;
 	}

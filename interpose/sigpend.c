@@ -236,15 +236,15 @@ bool signals_unblocked_here(void)
 void signals_pull(void)
 {
 	struct thread *t = thread_self(), *first = thread_first();
-	uint64_t all = ~(uint64_t)0, mask = gmask(), mine = signals_let_in() & ~mask;
+	uint64_t mine = signals_let_in() & ~gmask();
 
 	/* It would choose the first, if that one can take it, but for a child of this one's. */
 	if (t && t != first)
 		mine &= gmask_of(first->gp) | (t->parent ? signal_bit(SIGCHLD) : 0);
 	if (!t || mine == 0)
 		return;
-	gsigprocmask(SIG_SETMASK, &all, NULL);
-	gsigprocmask(SIG_SETMASK, &mask, NULL);
+	/* The G's own mask stays: that the first G's changes is heard in every kernel thread. */
+	os_sigmask(os_sigmask(~(uint64_t)0));
 	if (signals_unblocked())
 		signals_run();
 }

@@ -1,5 +1,7 @@
 /* What sysmon sees to: Ps of Ms that block, timers behind hogs, its own sleep, its line. */
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,6 +128,60 @@ TEST(an_announced_block_does_not_hold_its_p)
 {
 	others_run(blocks_announced, "P retaken from an announced call after", 15 * MS);
 	EXPECT(summed().retakecall > 0);
+}
+
+/* ---- it has no cpu ---- */
+static ATOMIC(uint32_t) served;
+
+/* Takes the cpu from who is in the call there until the P was another's. */
+static void *takes_its_cpu(void *arg)
+{
+	char c;
+
+	(void)arg;
+	EXPECT_EQ(raw_read(pipe_fd[0], &c, 1), 1);
+	while (!ld_acq(&served))
+		continue;
+	return NULL;
+}
+
+static void calls_without_a_cpu(void *arg)
+{
+	static const struct sched_param none;
+
+	/* Whoever wants its cpu has it. */
+	EXPECT_EQ(sched_setscheduler(0, SCHED_IDLE, &none), 0);
+	EXPECT_EQ(sched_setaffinity(0, sizeof(cpu_set_t), arg), 0);
+	st_sc(&blocked_at, now_ns());
+	entersyscall();
+	EXPECT_EQ(raw_write(pipe_fd[1], "x", 1), 1);
+	while (!ld_acq(&served))
+		continue;
+	exitsyscall();
+	group_done(&grp);
+}
+
+TEST(a_call_that_waits_for_a_cpu_keeps_its_p_for_a_slice)
+{
+	pthread_attr_t there;
+	pthread_t other;
+	cpu_set_t one;
+
+	raw_pipe(pipe_fd, 0);
+	CPU_ZERO(&one);
+	CPU_SET((size_t)sched_getcpu(), &one);
+	pthread_attr_init(&there);
+	pthread_attr_setaffinity_np(&there, sizeof(one), &one);
+	EXPECT_EQ(pthread_create(&other, &there, takes_its_cpu, NULL), 0);
+	start(1);
+	grp.left = 1;
+	go(calls_without_a_cpu, &one);
+	while (summed().retakecall == 0)
+		gosched();
+	EXPECT(now_ns() - ld_sc(&blocked_at) >= CHOOSE_SLICE_NS);
+	st_rel(&served, 1);
+	group_wait(&grp);
+	pthread_join(other, NULL);
 }
 
 /* ---- it comes back while the only P is busy ---- */
