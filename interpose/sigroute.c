@@ -36,23 +36,28 @@ FORKED static ATOMIC(uint64_t) with_handler, unblocked;
 /* But those that a descriptor shows: it shows what the kernel holds. */
 static ATOMIC(uint64_t) shown;
 
+static uint64_t handled(void)
+{
+	return ld_sc(&with_handler) & ~ld_sc(&shown);
+}
+
 uint64_t signals_let_in(void)
 {
-	return ld_sc(&with_handler) & ld_sc(&unblocked) & ~ld_sc(&shown);
+	return handled() & ld_sc(&unblocked);
 }
 
 /* Who read them before another changed them may be the later of the two to say so. */
 static void accept_signals(void)
 {
-	uint64_t set, handled;
+	uint64_t set, all;
 
 	if (!heddle_started())
 		return;
 	do {
 		set = signals_let_in();
-		handled = ld_sc(&with_handler);
-		core_sigaccept(set, handled);
-	} while (set != signals_let_in() || handled != ld_sc(&with_handler));
+		all = handled();
+		core_sigaccept(set, all);
+	} while (set != signals_let_in() || all != handled());
 }
 
 void signals_open(uint64_t mask)
@@ -280,14 +285,32 @@ void signals_unhold(struct thread *t, uint64_t set)
 	gunpin();
 }
 
+/* One that was let in before the descriptor was made. */
+static void give_kernel(int sig)
+{
+	siginfo_t info;
+
+	begin_move();
+	while ((ld_sc(&shown) & signal_bit(sig)) && signal_unhold(sig, &info))
+		signal_return(sig, &info);
+	end_move();
+}
+
 void signals_shown(uint64_t set)
 {
 	or_sc(&shown, set);
 	accept_signals();
-	if (heddle_started() && (signals_held() & set)) {
-		or_sc(&off.set, signals_held() & set);
-		core_sigdefer();
-	}
+	if (!heddle_started())
+		return;
+	/* Who has taken one from the kernel holds it when this is over. */
+	signals_settle();
+	if (likely((signals_held() & set) == 0))
+		return;
+	/* There its sender's name may be given, too. */
+	ghome();
+	for (int sig = 1; sig < SIGNALS; sig++)
+		if (signals_held() & set & signal_bit(sig))
+			give_kernel(sig);
 }
 
 /* Who has just unblocked it finds it held or lent. */
@@ -314,14 +337,11 @@ static void push_all(int sig)
 {
 	uint64_t bit = signal_bit(sig);
 	struct thread *t;
-	siginfo_t info;
 
 	/* A second look after it was said to be held: who unblocks it does the reverse. */
 	while ((signals_held() & bit) && (t = find_thread(sig, NULL)))
 		move_to(t, sig);
-	/* One that was let in before the descriptor was made. */
-	while ((ld_sc(&shown) & bit) && signal_unhold(sig, &info))
-		signal_return(sig, &info);
+	give_kernel(sig);
 	for (struct g *gp = geach(NULL); gp; gp = geach(gp)) {
 		t = ghost_of(gp);
 		if (t && (ld_sc(&t->lent.set) & bit))

@@ -330,6 +330,60 @@ TEST(a_signalfd_shows_what_has_a_handler)
 	EXPECT_EQ(pthread_join(t, NULL), 0);
 }
 
+/* Kernel threads that have let the signal in, and are idle now. */
+static void *meets(void *arg)
+{
+	pthread_barrier_wait(arg);
+	wander();
+	pthread_barrier_wait(arg);
+	return NULL;
+}
+
+static pid_t sender_shown(int fd)
+{
+	struct signalfd_siginfo info;
+
+	EXPECT_EQ(read(fd, &info, sizeof(info)), sizeof(info));
+	EXPECT_EQ(info.ssi_signo, SIGUSR1);
+	return (pid_t)info.ssi_pid;
+}
+
+static pid_t by_a_child(pid_t to)
+{
+	pid_t child = fork();
+
+	if (child == 0) {
+		kill(to, SIGUSR1);
+		_exit(0);
+	}
+	EXPECT_EQ(waitpid(child, NULL, 0), child);
+	return child;
+}
+
+/* Whether it was sent before there was a descriptor, or after. */
+TEST(a_signalfd_shows_at_once_what_is_pending)
+{
+	enum { ROUNDS = 20, THREADS = 8 };
+	pthread_barrier_t all;
+	pthread_t t[THREADS];
+
+	handle_with(SIGUSR1, counts_none, 0);
+	EXPECT_EQ(pthread_barrier_init(&all, NULL, THREADS), 0);
+	for (int i = 0; i < ROUNDS; i++) {
+		start(t, THREADS, meets, &all);
+		join(t, THREADS);
+		mask(SIG_BLOCK, SIGUSR1);
+		by_a_child(getpid());
+		int fd = signalfd_of(SIGUSR1, SFD_NONBLOCK);
+		sender_shown(fd);
+		pid_t child = by_a_child(getpid());
+		EXPECT_EQ(sender_shown(fd), child);
+		EXPECT_EQ(close(fd), 0);
+		mask(SIG_UNBLOCK, SIGUSR1);
+	}
+	EXPECT_EQ(handled.n, 0);
+}
+
 static void *reads_numbers(void *arg)
 {
 	struct signalfd_siginfo info[2];
