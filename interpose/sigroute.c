@@ -307,7 +307,8 @@ void signals_shown(uint64_t set)
 	if (likely((signals_held() & set) == 0))
 		return;
 	/* There its sender's name may be given, too. */
-	ghome();
+	if (thread_self())
+		ghome();
 	for (int sig = 1; sig < SIGNALS; sig++)
 		if (signals_held() & set & signal_bit(sig))
 			give_kernel(sig);
