@@ -384,6 +384,34 @@ TEST(a_signalfd_shows_at_once_what_is_pending)
 	EXPECT_EQ(handled.n, 0);
 }
 
+static void *lets_it_in(void *arg)
+{
+	mask(SIG_UNBLOCK, SIGUSR1);
+	tick(&entered);
+	await(&returned, 1);
+	return arg;
+}
+
+/* It shows what nobody takes. */
+TEST(who_lets_in_what_a_signalfd_shows_handles_it)
+{
+	pthread_t t;
+	int fd;
+
+	handle_with(SIGUSR1, counts_none, 0);
+	mask(SIG_BLOCK, SIGUSR1);
+	fd = signalfd_of(SIGUSR1, 0);
+	EXPECT(fd >= 0);
+	EXPECT_EQ(pthread_create(&t, NULL, lets_it_in, NULL), 0);
+	await(&entered, 1);
+	for (int i = 1; i <= 20; i++) {
+		by_a_child(getpid());
+		await(&handled, i);
+	}
+	tick(&returned);
+	EXPECT_EQ(pthread_join(t, NULL), 0);
+}
+
 static void *reads_numbers(void *arg)
 {
 	struct signalfd_siginfo info[2];
