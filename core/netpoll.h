@@ -10,6 +10,7 @@
 #define HEDDLE_NETPOLL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "futex.h"
@@ -30,6 +31,16 @@ int netpoll_wait(int fd, enum polldir dir, uint32_t ticket, const struct deadlin
 /* One of several descriptors that a G waits for at once. */
 struct g;
 struct polldesc;
+
+/* A call that waits keeps the file of its descriptor until it is over, as in the kernel, also while
+ * it does not sleep: netpoll_forget counts it among those who know of moved. It is whose a handler
+ * of the G's finds it. */
+struct pollkeep {
+	ATOMIC(uint64_t) *calls; /* NULL: it keeps none */
+	uint32_t file; /* netpoll_file */
+	int fd;
+};
+
 struct pollwait {
 	int fd; /* negative: none */
 	uint8_t dirs; /* 1 << enum polldir */
@@ -39,6 +50,7 @@ struct pollwait {
 	/* The caller's own. */
 	short events; /* as of poll() */
 	bool standin; /* fd stands for one that was closed */
+	struct pollkeep *keep; /* NULL, or what is to be filled in */
 	/* The poller's own. */
 	int moved; /* as given to netpoll_forget, with -ESTALE; of several, whatever ended it; else
 		      -1 */
@@ -59,6 +71,30 @@ int netpoll_waitany(struct pollwait *w, int n, const struct deadline *deadline);
  * somebody just now? Any context. */
 bool netpoll_known(int fd);
 bool netpoll_busy(int fd);
+
+/* netpoll_kept: has the file of k its number still? netpoll_over: the call ends; false: it has not.
+ * netpoll_called: is anybody in such a call? Any context. */
+static inline bool netpoll_kept(const struct pollkeep *k)
+{
+	return ld_sc(k->calls) >> 32 == k->file;
+}
+static inline bool netpoll_over(struct pollkeep *k)
+{
+	ATOMIC(uint64_t) *calls = k->calls;
+	uint64_t word;
+
+	k->calls = NULL;
+	do {
+		word = ld_sc(calls);
+		if (word >> 32 != k->file)
+			return false;
+	} while (!cas_sc(calls, word, word - 1));
+	return true;
+}
+bool netpoll_called(int fd);
+
+/* netpoll_file: which file of that number it is. */
+uint32_t netpoll_file(int fd);
 
 /* netpoll_poke: there may be an event on fd: whoever waits for it tries again, out of turn too.
  * netpoll_pass: as an event: whoever has an older ticket tries again, and the next whose turn it

@@ -235,6 +235,18 @@ static int park_for(struct m *mp, struct g *gp, struct pollwait *w, int n,
 	}
 }
 
+/* Locks: none. Context: pinned. */
+static void keep_file(struct pollkeep *k, int fd)
+{
+	struct polldesc *pd = descof(fd, true);
+
+	if (!pd)
+		return;
+	k->fd = fd;
+	k->file = (uint32_t)(add_sc(&pd->calls, 1) >> 32);
+	k->calls = &pd->calls;
+}
+
 int netpoll_waitany(struct pollwait *w, int n, const struct deadline *deadline)
 {
 	struct g *gp = getg();
@@ -243,6 +255,8 @@ int netpoll_waitany(struct pollwait *w, int n, const struct deadline *deadline)
 
 	for (int i = 0; i < n; i++)
 		w[i].moved = -1;
+	if (r == 0 && n == 1 && w->keep)
+		keep_file(w->keep, w->fd);
 	if (r == 0)
 		r = rely_on_all(w, n);
 	if (r == 0)
@@ -271,6 +285,31 @@ bool netpoll_busy(int fd)
 	struct polldesc *pd = descof(fd, false);
 
 	return pd && ld_rlx(&pd->first) != NULL;
+}
+
+bool netpoll_called(int fd)
+{
+	struct polldesc *pd = descof(fd, false);
+
+	return pd && (uint32_t)ld_sc(&pd->calls) != 0;
+}
+
+uint32_t netpoll_file(int fd)
+{
+	struct polldesc *pd = descof(fd, false);
+
+	return pd ? (uint32_t)(ld_sc(&pd->calls) >> 32) : 0;
+}
+
+/* From here on the number is another file's. Returns how many kept this one. */
+static int renumber(struct polldesc *pd)
+{
+	uint64_t word;
+
+	do
+		word = ld_sc(&pd->calls);
+	while (!cas_sc(&pd->calls, word, ((word >> 32) + 1) << 32));
+	return (int)(uint32_t)word;
 }
 
 static void happened(int fd, uint8_t dirs, bool all, bool leaves)
@@ -332,6 +371,7 @@ int netpoll_forget(int fd, int moved)
 		st_rlx(&pd->registered, 0);
 	}
 	pd->generation++;
+	n = renumber(pd);
 	/* Who has a ticket and does not sleep yet tries again. */
 	for (int dir = 0; dir < 2; dir++)
 		st_rel(&pd->events[dir], pd->events[dir] + 1);

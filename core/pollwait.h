@@ -6,7 +6,7 @@
 #include "poller.h"
 #include "sched.h"
 
-/* One cache line. */
+/* Two cache lines. */
 struct polldesc {
 	struct mutex lock;
 	ATOMIC(uint32_t) events[2]; /* the tickets; written under lock */
@@ -17,11 +17,13 @@ struct polldesc {
 		      */
 	uint8_t vain; /* how often one did though nobody had: netpoll.c; under lock */
 	int32_t fd;
+	bool unsure; /* on the list of those to be made sure of: under its lock, in netpoll.c */
 	ATOMIC(struct pollwait *) first; /* written under lock */
 	ATOMIC(const struct g *) last; /* who waited last, for fetch_waits; written under lock */
-	/* On the list of those to be made sure of: under its lock, in netpoll.c. */
 	struct polldesc *nextunsure;
-	bool unsure;
+	/* The low half: those that keep the file; the high: which of this number. Of the calls
+	 * themselves, which would have to fetch what others have written of events. */
+	_Alignas(CACHE_LINE) ATOMIC(uint64_t) calls;
 } __attribute__((aligned(CACHE_LINE)));
 
 enum { POLL_BOTH = 1 << POLL_READ | 1 << POLL_WRITE };

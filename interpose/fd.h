@@ -139,6 +139,11 @@ int standin_from(int from);
 void standin_use(const int *fd);
 void standin_done(const int *fd);
 
+/* standin_kept: the stand-in of the file that t, which runs, keeps (struct pollkeep), of which it
+ * has become a user; -1: there is none. standin_over: it keeps it no more. */
+int standin_kept(struct thread *t);
+void standin_over(struct thread *t);
+
 /* fd_hold: the running thread t is in a call on fd, asleep or not, and on one other at most: if fd
  * is closed meanwhile it goes on with the old file, as natively. False: there is no room for it.
  * fd_holds: is there any? fd_held: fd, or the number that stands for it since it was closed.

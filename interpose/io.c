@@ -107,8 +107,36 @@ static long woken(const struct io *io)
 	return r == 1 && (p.revents & POLLHUP) ? -EPIPE : 0;
 }
 
+static void takes_standin(struct io *io, int fd)
+{
+	io->ends |= IO_STANDIN;
+	io->fd = fd;
+	standin_use(&io->fd);
+}
+
+bool io_stands_in(struct io *io)
+{
+	int fd = standin_kept(thread_self());
+
+	if (fd < 0)
+		return false;
+	takes_standin(io, fd);
+	return true;
+}
+
+/* By its number it may be another's. */
+static inline bool moved(struct io *io, const struct thread *t)
+{
+	return io->ends == IO_KEEPS && t->keep.calls && unlikely(!netpoll_kept(&t->keep)) &&
+	       io_stands_in(io);
+}
+
 long io_part(struct io *io)
 {
+	const struct thread *t = thread_self();
+	long r;
+
+	moved(io, t);
 	if (!io->asked && !io->begun)
 		io->local = io->road == ROAD_SOCKET ? fd_local(io->fd) : 0;
 	/* A handler that ran since the part has gone, and before the first sleep, ends it. */
@@ -119,7 +147,8 @@ long io_part(struct io *io)
 	/* There, each part has the whole time. */
 	if (io->timed && io->local)
 		io->deadline.at = nanotime() + io->span;
-	return woken(io);
+	r = woken(io);
+	return moved(io, t) ? 0 : r;
 }
 
 /* Is it for the kernel to say what is wrong with it, before it waits? flags: the file's. */
@@ -208,13 +237,6 @@ static bool tries_again(struct io *io)
 	return may;
 }
 
-static void takes_standin(struct io *io, int fd)
-{
-	io->standin = true;
-	io->fd = fd;
-	standin_use(&io->fd);
-}
-
 /* If a handler has run: as the kernel has it, with whatever the number is now. */
 static void begins_anew(struct io *io, const struct thread *t)
 {
@@ -226,9 +248,8 @@ static void begins_anew(struct io *io, const struct thread *t)
 
 enum { LOOK_AGAIN = 1000000000 };
 
-long io_block(struct io *io)
+static inline long sleeps(struct io *io, struct thread *t)
 {
-	struct thread *t = thread_self();
 	struct pollwait w = {
 		.fd = io->fd, .dirs = (uint8_t)(1 << io->dir), .alone = true, .turns = io->accepts
 	};
@@ -248,6 +269,10 @@ long io_block(struct io *io)
 	if (t->ownfiles || (io->slept && is_the_kernels(io)))
 		return 1;
 	w.ticket[io->dir] = io->ticket;
+	if (!io->accepts && !t->keep.calls && !fd_holds(t)) {
+		w.keep = &t->keep;
+		io->ends |= IO_KEEPS;
+	}
 	/* That the other end reads no more, no poll tells. */
 	look = (struct deadline){ CLOCK_MONOTONIC, io->local ? nanotime() + LOOK_AGAIN : 0 };
 	again = io->local && !(io->timed && io->deadline.at < look.at);
@@ -264,8 +289,8 @@ long io_block(struct io *io)
 	st_rlx(&t->interruptible, NO_WAIT);
 	switch (r) {
 	case 0:
-		signals_pull();
 		io->slept = true;
+		signals_pull();
 		return io->dir == POLL_WRITE ? woken(io) : 0;
 	case -ETIMEDOUT:
 		return again ? woken(io) : -EAGAIN;
@@ -292,6 +317,14 @@ long io_block(struct io *io)
 	}
 }
 
+long io_block(struct io *io)
+{
+	struct thread *t = thread_self();
+	long r = sleeps(io, t);
+
+	return (r >= 0 || r == -EBADF) && moved(io, t) ? 0 : r;
+}
+
 long io_ended(const struct io *io)
 {
 	struct termios how;
@@ -305,7 +338,13 @@ long io_ended(const struct io *io)
 
 void io_end_slow(struct io *io)
 {
-	standin_done(&io->fd);
-	io->standin = false;
-	io->fd = io->given;
+	struct thread *t = thread_self(); /* none in a child that runs natively */
+
+	if (io->ends & IO_STANDIN) {
+		standin_done(&io->fd);
+		io->fd = io->given;
+	}
+	if ((io->ends & IO_KEEPS) && t)
+		standin_over(t);
+	io->ends = 0;
 }

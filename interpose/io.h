@@ -15,6 +15,11 @@
 #include "syscall.h"
 #include "thread.h"
 
+enum ioends {
+	IO_STANDIN = 1, /* fd stands for the given one, which was closed meanwhile */
+	IO_KEEPS = 2, /* the thread keeps the file: struct pollkeep */
+};
+
 struct io {
 	int fd;
 	enum polldir dir;
@@ -22,7 +27,7 @@ struct io {
 	uint32_t ticket;
 	int local; /* the type of a socket of AF_UNIX that is sent to, else 0; once asked or begun
 		    */
-	bool standin; /* fd stands for the given one, which was closed meanwhile */
+	uint8_t ends; /* what is to be done when it ends: enum ioends */
 	bool asked; /* whether it may block; then deadline is known */
 	bool timed;
 	bool vector; /* buf is one, of n elements */
@@ -57,7 +62,7 @@ static inline void io_init(struct io *io, int fd, enum polldir dir, const void *
 	io->ticket = 0;
 	io->asked = io->timed = io->vector = io->accepts = false;
 	io->slept = io->begun = io->follows = io->yields = false;
-	io->standin = false;
+	io->ends = 0;
 	io->local = 0;
 	io->buf = (void *)(uintptr_t)buf;
 	io->n = n;
@@ -101,7 +106,7 @@ static inline bool io_kept(struct io *io, const struct thread *t)
  * io_holds: t holds fd, unless there is no room. */
 static inline void io_own(struct io *io, const struct thread *t)
 {
-	if (unlikely(io->fd != io->given) && !io->standin && !fd_holds(t))
+	if (unlikely(io->fd != io->given) && !(io->ends & IO_STANDIN) && !fd_holds(t))
 		io->fd = io->given;
 }
 
@@ -140,8 +145,16 @@ long io_ended(const struct io *io);
 void io_end_slow(struct io *io);
 static inline void io_end(struct io *io)
 {
-	if (unlikely(io->standin))
+	if (unlikely(io->ends != 0))
 		io_end_slow(io);
+}
+
+/* io_stands: was the descriptor of one that keeps its file closed meanwhile? Then it goes on with a
+ * stand-in, if there is one. r: what was said of its number. */
+bool io_stands_in(struct io *io);
+static inline bool io_stands(struct io *io, long r)
+{
+	return unlikely(r == -EBADF) && io->ends == IO_KEEPS && io_stands_in(io);
 }
 
 /* io_raised: this end of a call may have come with a signal for who made it. */
@@ -194,6 +207,17 @@ static inline long io_announced(struct io *io, attempt *call)
 	return r;
 }
 
+/* io_plain: that, of whatever file it is. */
+static inline long io_plain(struct io *io, attempt *call)
+{
+	long r;
+
+	do
+		r = io_announced(io, call);
+	while (io_stands(io, r));
+	return r;
+}
+
 /* io_do: the call, by the roads that it has: sock on sockets, nowait where RWF_NOWAIT is
  * known, call on all others. NULL: by waiting until it is ready. Partial results are the
  * caller's business. */
@@ -214,7 +238,7 @@ static inline __attribute__((always_inline)) long io_do(struct io *io, attempt *
 		case ROAD_READY:
 			break;
 		default:
-			return io_announced(io, call);
+			return io_plain(io, call);
 		}
 		if (try) {
 			r = try(io);
@@ -225,7 +249,7 @@ static inline __attribute__((always_inline)) long io_do(struct io *io, attempt *
 		} else {
 			r = io_ready(io);
 			if (r != 0) {
-				r = io_announced(io, call);
+				r = io_plain(io, call);
 				return likely(r != 0) ? r : io_ended(io);
 			}
 			r = -EAGAIN;
@@ -233,7 +257,9 @@ static inline __attribute__((always_inline)) long io_do(struct io *io, attempt *
 		if (r == -EAGAIN) {
 			r = io_block(io);
 			if (r != 0)
-				return r < 0 ? r : io_announced(io, call);
+				return r < 0 ? r : io_plain(io, call);
+		} else if (io_stands(io, r)) {
+			continue;
 		} else if (!io_refused(io, r)) {
 			io_raised(r);
 			return r;

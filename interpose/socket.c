@@ -64,6 +64,8 @@ static long receivable(struct io *io, const struct msghdr *msg)
 		r = arch_owncall(SYS_recvfrom, io->fd, 0, 0, MSG_PEEK | MSG_DONTWAIT, 0, 0);
 		if (r >= 0)
 			return 0;
+		if (io_stands(io, r))
+			continue;
 		if (r != -EAGAIN && r != -ENOSYS && r != -EPERM)
 			return r;
 		r = msg && !io->asked ? msg_refused(msg) : 0;
@@ -90,7 +92,7 @@ static long receive_all(struct io *io, attempt *call)
 		return r;
 	if (vector ? receive_vector(t, io, &r) : receive_bytes(t, io, &r))
 		return r;
-	return io_announced(io, call);
+	return io_plain(io, call);
 }
 
 static long receive(struct io *io, attempt *try, attempt *call)
@@ -178,10 +180,12 @@ EXPORT int recvmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags, struct 
 	if (r == 0) {
 		if (timeout)
 			shorten(&left, nanotime() - since);
-		cancel_blocks(t);
-		r = arch_syscall6(SYS_recvmmsg, io.fd, (long)msgs, n, flags,
-				  timeout ? (long)&left : 0, 0);
-		cancel_unblocks(t);
+		do {
+			cancel_blocks(t);
+			r = arch_syscall6(SYS_recvmmsg, io.fd, (long)msgs, n, flags,
+					  timeout ? (long)&left : 0, 0);
+			cancel_unblocks(t);
+		} while (io_stands(&io, r));
 	}
 	if (timeout && r > 0 && user_store(timeout, &left, sizeof(left)) != 0)
 		r = -EFAULT;

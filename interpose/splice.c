@@ -83,7 +83,7 @@ static bool kept(const struct thread *t, struct move *m)
 
 	for (int i = 0; i < 2; i++) {
 		struct io *end = &m->end[i];
-		int fd = end->standin ? end->fd : fd_held(t, m->given[i]);
+		int fd = end->ends & IO_STANDIN ? end->fd : fd_held(t, m->given[i]);
 		same = same && fd == end->fd;
 		end->fd = fd;
 	}

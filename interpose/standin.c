@@ -1,7 +1,8 @@
 /* Descriptors that are closed while others are in a call on them. The kernel keeps the file for a
  * call in progress; ours lets go of it each time it sleeps in the poller, or is called out of the
  * kernel to do so. So whoever closes such a descriptor duplicates it before, to a high number: who
- * slept finds that in its pollwait, who holds it (fd_hold) in its place among those.
+ * slept finds that in its pollwait, who holds it (fd_hold) in its place among those, and who keeps
+ * the file (struct pollkeep), as all do that read or write and have waited, by the file's name.
  *
  * Owns the stand-ins, and the places of those who hold. What closes a descriptor without our seeing
  * it makes none. */
@@ -13,14 +14,20 @@
 #include "guard.h"
 #include "io.h"
 
-enum { STANDINS = 64, HOLDERS = 4096 };
+enum { STANDINS = 1024, HOLDERS = 4096 };
 
 FORKED static ATOMIC(uint32_t) guard;
 FORKED static struct {
 	int fd;
 	int users; /* 0: the place is free */
+	uint64_t of; /* whose: of_file */
 } standins[STANDINS]; /* under guard */
 FORKED static ATOMIC(int) nstandins;
+
+static uint64_t of_file(int fd, uint32_t file)
+{
+	return (uint64_t)file << 32 | (uint32_t)fd;
+}
 
 /* ---- who uses a stand-in ---- */
 
@@ -156,6 +163,46 @@ int fd_held(const struct thread *t, int fd)
 	return fd;
 }
 
+/* ---- who keeps a file ---- */
+
+/* Who closed it has the guard until the stand-in is there. */
+static int standin_for(const struct pollkeep *k)
+{
+	uint64_t of = of_file(k->fd, k->file);
+	int fd = -1;
+
+	ghold();
+	guard_lock(&guard);
+	for (int i = 0; i < STANDINS; i++)
+		if (standins[i].users && standins[i].of == of)
+			fd = standins[i].fd;
+	guard_unlock(&guard);
+	gunhold();
+	return fd;
+}
+
+int standin_kept(struct thread *t)
+{
+	int fd = -1;
+
+	if (t->keep.calls && !netpoll_kept(&t->keep)) {
+		fd = standin_for(&t->keep);
+		t->keep.calls = NULL;
+	}
+	return fd;
+}
+
+void standin_over(struct thread *t)
+{
+	int fd;
+
+	if (!t->keep.calls || likely(netpoll_over(&t->keep)))
+		return;
+	fd = standin_for(&t->keep);
+	if (fd >= 0)
+		put(fd);
+}
+
 static void letgo(ATOMIC(uint32_t) *mine)
 {
 	uint32_t at = ld_rlx(mine);
@@ -175,11 +222,12 @@ void fd_letgo(struct thread *t)
 {
 	letgo(&t->holds[1]);
 	letgo(&t->holds[0]);
+	standin_over(t);
 }
 
 void fd_leaves(struct thread *t)
 {
-	uintptr_t any = ld_rlx(&t->holds[0]);
+	uintptr_t any = ld_rlx(&t->holds[0]) | (uintptr_t)t->keep.calls;
 
 	for (int i = 0; i < STANDINS_USED; i++)
 		any |= (uintptr_t)ld_rlx(&t->standins[i].at);
@@ -276,6 +324,7 @@ static void move_users(int fd)
 	if (to >= 0 && i < STANDINS) {
 		fd_renewed((int)to);
 		standins[i].fd = (int)to;
+		standins[i].of = of_file(fd, netpoll_file(fd));
 		/* Who is told of it may be done with it at once, and waits for the guard. In this
 		 * order: who has a ticket that is still good looks at its place after. */
 		n = holders_move(fd, (int)to);
@@ -297,7 +346,7 @@ static void move_users(int fd)
 void fd_closing(int fd)
 {
 	struct fd *p = fd_known(fd);
-	bool held;
+	bool held, used;
 
 	fd_renewed(fd);
 	if (!thread_self() || thread_self()->ownfiles)
@@ -306,9 +355,10 @@ void fd_closing(int fd)
 	if (p && unlikely(ld_rlx(&p->held) & FAILING))
 		and_sc(&p->held, (uint16_t)~FAILING);
 	held = is_held(fd);
-	if (!held && !netpoll_known(fd))
+	used = held || netpoll_busy(fd) || netpoll_called(fd);
+	if (!used && !netpoll_known(fd))
 		return;
-	if (held || netpoll_busy(fd))
+	if (used)
 		move_users(fd);
 	else
 		netpoll_forget(fd, -1);

@@ -12,6 +12,7 @@
 #include "core.h"
 #include "harvest.h"
 #include "mode.h"
+#include "netpoll.h"
 #include "once.h"
 #include "real.h"
 
@@ -98,6 +99,7 @@ struct thread {
 	ATOMIC(bool) becoming; /* it is in exec_begins .. exec_failed */
 	/* So far one cache line, for who waits for descriptors. */
 	uint64_t unmasked; /* see masked; and when the call is over this is the mask */
+	struct pollkeep keep; /* of the call that waits */
 	/* Those that it uses, and where its call has their numbers. */
 	struct {
 		ATOMIC(const int *) at;

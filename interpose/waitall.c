@@ -185,7 +185,7 @@ static long rest(struct thread *t, struct io *io, long r)
 	io->yields = !before;
 	if (!(ld_rlx(&t->cancel) & ASYNC))
 		st_rlx(&t->uncancelled, true);
-	if (!io->standin)
+	if (!(io->ends & IO_STANDIN))
 		fd_hold(t, io->fd);
 	while (r > 0) {
 		fd_moved(io->fd, POLL_READ);

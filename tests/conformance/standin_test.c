@@ -33,7 +33,6 @@ static void selects(int fd)
 static void (*const calls[])(int) = { reads, polls, selects };
 enum { CALLS = sizeof(calls) / sizeof(calls[0]) };
 
-/* More than there is room for. */
 enum { TIMES = 100 };
 
 static void close_under(void *(*fn)(void *), void *arg, pthread_t *t)

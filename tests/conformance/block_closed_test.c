@@ -1,0 +1,143 @@
+/* A call holds its file, and not the number, also while it has been woken and has yet to run: that
+ * number may be closed by then, or be another's. The same holds natively. */
+#include "event.h"
+#include "others.h"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+enum { ROUNDS = 20 };
+
+static struct event entered;
+static int ends[2];
+
+static long by_read(char *c)
+{
+	return read(ends[0], c, 1);
+}
+
+static long by_readv(char *c)
+{
+	struct iovec v = { c, 1 };
+
+	return readv(ends[0], &v, 1);
+}
+
+static long by_recv(char *c)
+{
+	return recv(ends[0], c, 1, 0);
+}
+
+static long by_recvmsg(char *c)
+{
+	struct iovec v = { c, 1 };
+	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1 };
+
+	return recvmsg(ends[0], &m, 0);
+}
+
+static long by_recvmmsg(char *c)
+{
+	struct iovec v = { c, 1 };
+	struct mmsghdr m = { .msg_hdr = { .msg_iov = &v, .msg_iovlen = 1 } };
+
+	EXPECT_EQ(recvmmsg(ends[0], &m, 1, 0, NULL), 1);
+	return m.msg_len;
+}
+
+static long (*const ways[])(char *c) = { by_read, by_readv, by_recv, by_recvmsg, by_recvmmsg };
+enum { WAYS = sizeof(ways) / sizeof(*ways) };
+
+/* The byte, or 0 for the end. */
+static void *receives(void *way)
+{
+	char c = 0;
+
+	tick(&entered);
+	EXPECT(ways[(long)way](&c) >= 0);
+	return (void *)(long)c;
+}
+
+/* As soon as it is woken, before it can have run where there is one P. */
+static void is_another_s(void (*wakes)(void), char wanted)
+{
+	for (long i = 0; i < ROUNDS * WAYS; i++) {
+		int other[2], number;
+		pthread_t t;
+		void *got;
+
+		EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+		number = ends[0];
+		entered.n = 0;
+		EXPECT_EQ(pthread_create(&t, NULL, receives, (void *)(i % WAYS)), 0);
+		await(&entered, 1);
+		settle();
+		wakes();
+		EXPECT_EQ(close(number), 0);
+		EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, other), 0);
+		EXPECT_EQ(other[0], number);
+		EXPECT_EQ(write(other[1], "s", 1), 1);
+		EXPECT_EQ(pthread_join(t, &got), 0);
+		EXPECT_EQ((char)(long)got, wanted);
+		EXPECT_EQ(close(other[0]) + close(other[1]) + close(ends[1]), 0);
+	}
+}
+
+static void shuts_down(void)
+{
+	EXPECT_EQ(shutdown(ends[0], SHUT_RDWR), 0);
+}
+
+static void sends(void)
+{
+	EXPECT_EQ(write(ends[1], "x", 1), 1);
+}
+
+TEST(who_is_shut_down_finds_the_end_though_the_number_is_another_s)
+{
+	is_another_s(shuts_down, 0);
+}
+
+TEST(who_is_sent_a_byte_has_it_though_the_number_is_another_s)
+{
+	is_another_s(sends, 'x');
+}
+
+/* ---- who has sent a part ---- */
+
+enum { MUCH = 1 << 20 };
+static char much[MUCH], some[MUCH];
+
+static void *writes_much(void *arg)
+{
+	tick(&entered);
+	return (void *)write(ends[0], arg, MUCH);
+}
+
+TEST(the_rest_is_written_though_the_number_was_closed)
+{
+	for (int i = 0; i < ROUNDS; i++) {
+		ssize_t sum, r;
+		pthread_t t;
+		void *wrote;
+
+		EXPECT_EQ(i % 2 ? pipe(ends) : socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+		if (i % 2) {
+			int in = ends[0];
+			ends[0] = ends[1];
+			ends[1] = in;
+		}
+		entered.n = 0;
+		EXPECT_EQ(pthread_create(&t, NULL, writes_much, much), 0);
+		await(&entered, 1);
+		settle();
+		sum = read(ends[1], some, sizeof(some));
+		EXPECT_EQ(close(ends[0]), 0);
+		while ((r = read(ends[1], some, sizeof(some))) > 0)
+			sum += r;
+		EXPECT_EQ(sum, MUCH);
+		EXPECT_EQ(pthread_join(t, &wrote), 0);
+		EXPECT_EQ((long)wrote, MUCH);
+		EXPECT_EQ(close(ends[1]), 0);
+	}
+}
