@@ -303,6 +303,9 @@ void core_vforkchild(const struct g *gp);
 void lockosthread(void);
 void unlockosthread(void);
 
+/* core_monitor: the tid of sysmon's kernel thread, which nothing is wired to. */
+int32_t core_monitor(void);
+
 /* lockosthread_sig: lockosthread where sigdue was given what its G was interrupted in. */
 void lockosthread_sig(void);
 

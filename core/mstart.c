@@ -485,3 +485,8 @@ void unlockosthread(void)
 	}
 	unpin(gp);
 }
+
+int32_t core_monitor(void)
+{
+	return ld_rlx(&sched.sysmonm->tid);
+}

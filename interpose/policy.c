@@ -381,6 +381,13 @@ EXPORT int pthread_setaffinity_np(pthread_t thread, size_t n, const cpu_set_t *s
 	return t ? policy_give_cpus(t, n, set) : real_table.pthread_setaffinity_np(thread, n, set);
 }
 
+pid_t policy_unpinned(void)
+{
+	const struct thread *t = thread_self();
+
+	return t && t->pinned ? core_monitor() : 0;
+}
+
 const struct thread *policy_cpus(const struct thread *t)
 {
 	if (!t->pinned)
@@ -401,6 +408,12 @@ static int copy_cpus(const struct thread *t, size_t n, cpu_set_t *set)
 	return 0;
 }
 
+/* Those of who is not pinned. The process's first kernel thread may be one's who is. */
+static int ask_cpus(size_t n, cpu_set_t *set)
+{
+	return real_table.sched_getaffinity(policy_unpinned(), n, set);
+}
+
 EXPORT int pthread_getaffinity_np(pthread_t thread, size_t n, cpu_set_t *set)
 {
 	const struct thread *t = served() ? thread_of(thread) : NULL;
@@ -408,8 +421,7 @@ EXPORT int pthread_getaffinity_np(pthread_t thread, size_t n, cpu_set_t *set)
 	if (!t)
 		return real_table.pthread_getaffinity_np(thread, n, set);
 	t = policy_cpus(t);
-	return t ? copy_cpus(t, n, set)
-		 : real_table.pthread_getaffinity_np(thread_first()->harvest.thread, n, set);
+	return t ? copy_cpus(t, n, set) : ask_cpus(n, set) < 0 ? errno : 0;
 }
 
 EXPORT int sched_setaffinity(pid_t tid, size_t n, const cpu_set_t *set)
@@ -426,8 +438,7 @@ EXPORT int sched_getaffinity(pid_t tid, size_t n, cpu_set_t *set)
 
 	if (t && t != thread_self()) {
 		t = policy_cpus(t);
-		return t ? errno_of(copy_cpus(t, n, set))
-			 : real_table.sched_getaffinity(getpid(), n, set);
+		return t ? errno_of(copy_cpus(t, n, set)) : ask_cpus(n, set);
 	}
 	return real_table.sched_getaffinity(t ? 0 : tid, n, set);
 }

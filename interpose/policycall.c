@@ -43,7 +43,7 @@ static long set_attr(struct thread *t, const void *attr, long flags)
 /* As the kernel's: how many bytes it wrote. */
 static long get_cpus(const struct thread *t, size_t n, cpu_set_t *set)
 {
-	long r = arch_syscall3(SYS_sched_getaffinity, getpid(), (long)n, (long)set);
+	long r = arch_syscall3(SYS_sched_getaffinity, policy_unpinned(), (long)n, (long)set);
 
 	t = policy_cpus(t);
 	if (r > 0 && t)

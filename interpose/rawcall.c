@@ -83,6 +83,7 @@ static bool thread_call(struct thread *t, long nr, long *a, long *r)
 	*r = 0;
 	switch (nr) {
 	case SYS_gettid:
+	case SYS_set_tid_address:
 		*r = t->tid;
 		return true;
 	case SYS_sched_yield:
@@ -98,9 +99,6 @@ static bool thread_call(struct thread *t, long nr, long *a, long *r)
 			return false;
 		robust_set(t, (struct robust_list_head *)a[0]);
 		return !t->owns;
-	case SYS_set_tid_address:
-		*r = t->tid;
-		return true;
 	case SYS_rseq:
 		/* The area would follow the kernel thread. */
 		*r = -ENOSYS;
@@ -121,7 +119,6 @@ static bool thread_call(struct thread *t, long nr, long *a, long *r)
 	case SYS_setfsuid:
 	case SYS_setfsgid:
 	case SYS_setgroups:
-	case SYS_capset:
 	case SYS_setns:
 	case SYS_seccomp:
 	case SYS_ioprio_set:
@@ -207,6 +204,10 @@ static bool waiting_call(long nr, const long *a, long *r)
 		return true;
 	case SYS_accept4:
 		*r = accept4((int)a[0], (struct sockaddr *)a[1], (socklen_t *)a[2], (int)a[3]);
+		return true;
+	case SYS_capget:
+	case SYS_capset:
+		*r = capability((void *)a[0], (void *)a[1], nr == SYS_capset);
 		return true;
 	case SYS_poll:
 		*r = poll((struct pollfd *)a[0], (nfds_t)a[1], (int)a[2]);

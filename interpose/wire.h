@@ -69,6 +69,9 @@ enum breeds { BREEDS = 1, BREEDS_POLICY = 2 };
  * kernel means a kernel thread. */
 void state_changes(struct thread *t, long nr, const long *a);
 
+/* capability: capset or capget, as they answer. */
+int capability(void *header, void *data, bool sets);
+
 /* state_kept: the system call nr is about to be made, by any thread: is it one by which the kernel
  * means a kernel thread, for good, of the cpu's? Then it is that thread's. */
 void state_kept(long nr, const long *a);
@@ -115,6 +118,10 @@ void policy_noted(struct thread *t);
  * policy_give_cpus: as pthread_setaffinity_np. */
 struct thread *policy_by_tid(pid_t tid);
 const struct thread *policy_cpus(const struct thread *t);
+
+/* policy_unpinned: the tid of a kernel thread that has the cpus of who is not pinned; 0: the
+ * running one. */
+pid_t policy_unpinned(void);
 int policy_give_cpus(struct thread *t, size_t n, const cpu_set_t *set);
 
 /* policy_call: of syscall()'s, about the caller by whatever tid. False: it is to be made, with what

@@ -2,8 +2,13 @@
  * and no other's, before it and after it. */
 #include "common.h"
 
+#include <linux/capability.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+
+/* glibc has them without a header of its own. */
+int capget(struct __user_cap_header_struct *header, struct __user_cap_data_struct *data);
+int capset(struct __user_cap_header_struct *header, const struct __user_cap_data_struct *data);
 
 /* ---- owners ---- */
 
@@ -32,6 +37,47 @@ TEST(what_the_first_thread_holds_is_nobody_else_s)
 	run(8, pinned_and_refused, NULL);
 	EXPECT_EQ(pthread_mutex_lock(&recursive), 0);
 	EXPECT_EQ(pthread_rwlock_wrlock(&rwlock), EDEADLK);
+}
+
+/* ---- capabilities ---- */
+
+static struct __user_cap_data_struct own_rights(pid_t tid, int call)
+{
+	struct __user_cap_header_struct h = { _LINUX_CAPABILITY_VERSION_3, tid };
+	struct __user_cap_data_struct d[2] = { { 0 } };
+
+	if (call)
+		EXPECT_EQ(syscall(SYS_capget, &h, d), 0);
+	else
+		EXPECT_EQ(capget(&h, d), 0);
+	EXPECT_EQ(h.pid, tid);
+	return d[0];
+}
+
+/* As libcap-ng does. */
+static void *gives_rights_up_by_its_tid(void *arg)
+{
+	struct __user_cap_header_struct h = { _LINUX_CAPABILITY_VERSION_3, gettid() };
+	struct __user_cap_data_struct none[2] = { { 0 } };
+	int call = (int)(long)arg;
+
+	EXPECT_EQ(own_rights(gettid(), call).permitted, own_rights(0, call).permitted);
+	EXPECT_EQ(call ? (int)syscall(SYS_capset, &h, none) : capset(&h, none), 0);
+	EXPECT_EQ(own_rights(gettid(), call).permitted, 0);
+	EXPECT_EQ(own_rights(0, call).effective, 0);
+	/* Of a version that is none the kernel tells which is. */
+	h.version = 1;
+	EXPECT(capget(&h, NULL) == 0 && h.version == _LINUX_CAPABILITY_VERSION_3);
+	return arg;
+}
+
+TEST(who_names_himself_by_his_tid_has_his_capabilities)
+{
+	uint32_t before = own_rights(0, 0).permitted;
+
+	run(2, gives_rights_up_by_its_tid, NULL);
+	run(2, gives_rights_up_by_its_tid, (void *)1);
+	EXPECT_EQ(own_rights(0, 0).permitted, before);
 }
 
 /* ---- policy and cpus ---- */

@@ -51,6 +51,51 @@ static void *is_bound_at_its_start(void *only)
 	return NULL;
 }
 
+/* ---- one that is bound tells nothing of the others ---- */
+
+static pthread_barrier_t bound;
+
+static void *is_bound_there(void *arg)
+{
+	cpu_set_t only;
+
+	last_cpu(&only);
+	EXPECT_EQ(pthread_setaffinity_np(pthread_self(), sizeof(only), &only), 0);
+	pthread_barrier_wait(&bound);
+	pthread_barrier_wait(&bound);
+	return arg;
+}
+
+static void *waits_for_those(void *arg)
+{
+	pthread_barrier_wait(&bound);
+	pthread_barrier_wait(&bound);
+	return arg;
+}
+
+/* Whatever kernel threads they have. */
+TEST(who_is_not_bound_is_not_told_the_cpus_of_who_is)
+{
+	enum { BOUND = 4 };
+	pthread_t t[BOUND], other;
+	cpu_set_t all, set;
+
+	EXPECT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
+	for (int i = 0; i < 20; i++) {
+		EXPECT_EQ(pthread_barrier_init(&bound, NULL, BOUND + 2), 0);
+		start(t, BOUND, is_bound_there, NULL);
+		start(&other, 1, waits_for_those, NULL);
+		pthread_barrier_wait(&bound);
+		is_bound(pthread_self(), &all);
+		is_bound(other, &all);
+		EXPECT_EQ(sched_getaffinity(getpid(), sizeof(set), &set), 0);
+		EXPECT(CPU_EQUAL(&set, &all));
+		pthread_barrier_wait(&bound);
+		join(t, BOUND);
+		join(&other, 1);
+	}
+}
+
 TEST(a_thread_begins_with_the_affinity_of_its_attributes_or_its_creator)
 {
 	cpu_set_t only, none;
