@@ -40,6 +40,11 @@ void nice_init(void)
 	st_rlx(&leads, false);
 }
 
+unsigned long nice_limit(void)
+{
+	return (unsigned long)(NICE_ZERO - usual_nice);
+}
+
 void nice_noted(struct thread *t)
 {
 	int nice = kernels_nice();

@@ -2,7 +2,9 @@
  * is set for another, or by attributes, is tried out on the caller's kernel thread, for the
  * kernel's answer, and is a wish that the other fulfils as soon as it runs. */
 #include <errno.h>
+#include <linux/capability.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -53,12 +55,45 @@ static void go_on(uint64_t mask)
 		exitsyscall();
 }
 
+static bool is_realtime(int policy)
+{
+	policy &= ~SCHED_RESET_ON_FORK;
+	return policy == SCHED_FIFO || policy == SCHED_RR;
+}
+
+/* May a kernel thread leave that policy for the usual one? Only the privileged may leave
+ * SCHED_IDLE, or for a higher one; others' kernel threads go with the threads that they were set
+ * for. */
+static bool may_leave(int policy)
+{
+	struct __user_cap_header_struct me = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct has[2] = { { 0 } };
+	struct rlimit limit = { 0 };
+
+	if (policy == usual_policy)
+		return true;
+	arch_syscall3(SYS_capget, (long)&me, (long)has, 0);
+	if (has[0].effective & 1u << CAP_SYS_NICE)
+		return true;
+	if (is_realtime(usual_policy) &&
+	    (getrlimit(RLIMIT_RTPRIO, &limit) != 0 || limit.rlim_cur < (rlim_t)usual_priority))
+		return false;
+	if (policy == SCHED_IDLE)
+		return getrlimit(RLIMIT_NICE, &limit) == 0 && limit.rlim_cur >= nice_limit();
+	return !(policy & SCHED_RESET_ON_FORK);
+}
+
 static long try_policy(int policy, int priority)
 {
 	struct sched_param param = { 0 };
 	uint64_t mask;
 	long before, r;
 
+	if (!may_leave(policy)) {
+		policy &= ~SCHED_RESET_ON_FORK;
+		if (!is_realtime(policy))
+			return priority == 0 ? 0 : -EINVAL;
+	}
 	mask = stay();
 	before = arch_syscall3(SYS_sched_getscheduler, 0, 0, 0);
 	arch_syscall3(SYS_sched_getparam, 0, (long)&param, 0);
@@ -192,6 +227,14 @@ void wishes_first(struct thread *t)
 	futex_wake(&t->settled, FUTEX_ANY, (uint32_t)FUTEX_ANY, 0);
 }
 
+static void spoil(struct thread *t, const void *uc)
+{
+	if (uc)
+		thread_spoil_sig(t);
+	else
+		thread_spoil(t, WIRED_POLICY);
+}
+
 void wishes_do(struct thread *t, const void *uc)
 {
 	uint32_t wishes = ld_rlx(&t->wishes) ? xchg_acq(&t->wishes, 0) : 0;
@@ -203,16 +246,16 @@ void wishes_do(struct thread *t, const void *uc)
 	else
 		thread_wire(t, WIRED_POLICY);
 	if (wishes & WISH_NICE) {
-		if (uc)
-			thread_spoil_sig(t);
-		else
-			thread_spoil(t, WIRED_POLICY);
+		spoil(t, uc);
 		nice_do(t);
 	}
 	if (wishes & WISH_CPUS)
 		kernel_cpus(0, &t->cpus);
-	if (wishes & WISH_POLICY)
+	if (wishes & WISH_POLICY) {
+		if (!may_leave(t->policy))
+			spoil(t, uc);
 		kernel_policy(0, t->policy, t->priority);
+	}
 }
 
 /* Does it need that kernel thread still? */
@@ -228,7 +271,10 @@ static int set_policy(struct thread *t, int policy, const struct sched_param *pa
 	bool wired = t->wired;
 	long r;
 
-	thread_wire(t, WIRED_POLICY);
+	if (may_leave(policy))
+		thread_wire(t, WIRED_POLICY);
+	else
+		thread_spoil(t, WIRED_POLICY);
 	r = kernel_policy(0, policy, param->sched_priority);
 	if (r == 0) {
 		t->policy = policy;

@@ -118,11 +118,11 @@ void policy_noted(struct thread *t);
  * policy_give_cpus: as pthread_setaffinity_np. */
 struct thread *policy_by_tid(pid_t tid);
 const struct thread *policy_cpus(const struct thread *t);
+int policy_give_cpus(struct thread *t, size_t n, const cpu_set_t *set);
 
 /* policy_unpinned: the tid of a kernel thread that has the cpus of who is not pinned; 0: the
  * running one. */
 pid_t policy_unpinned(void);
-int policy_give_cpus(struct thread *t, size_t n, const cpu_set_t *set);
 
 /* policy_call: of syscall()'s, about the caller by whatever tid. False: it is to be made, with what
  * a is then. */
@@ -137,8 +137,9 @@ void policy_reset(const struct thread *t, pid_t tid);
 void policy_bred(struct thread *t, const struct thread *maker, pid_t tid);
 
 /* The same for niceness: nice.c. nice_do: t, which runs, gets what it wished. nice_noted: it was
- * set there some other way. */
+ * set there some other way. nice_limit: the RLIMIT_NICE that allows the usual one. */
 void nice_init(void);
+unsigned long nice_limit(void);
 void nice_noted(struct thread *t);
 void nice_reset(const struct thread *t, pid_t tid);
 void nice_do(const struct thread *t);

@@ -96,6 +96,61 @@ TEST(who_is_not_bound_is_not_told_the_cpus_of_who_is)
 	}
 }
 
+/* ---- what only the privileged may take back ---- */
+
+/* Of the kernel thread. */
+static int kernels_policy(void)
+{
+	uint32_t attr[14] = { 0 };
+
+	EXPECT_EQ(syscall(SYS_sched_getattr, 0, attr, sizeof(attr), 0), 0);
+	return (int)attr[1];
+}
+
+static void *makes_itself_idle(void *arg)
+{
+	struct sched_param none = { 0 };
+
+	EXPECT_EQ(pthread_setschedparam(pthread_self(), SCHED_IDLE, &none), 0);
+	EXPECT_EQ(kernels_policy(), SCHED_IDLE);
+	sched_yield();
+	EXPECT_EQ(kernels_policy(), SCHED_IDLE);
+	return arg;
+}
+
+static void *is_usual(void *arg)
+{
+	EXPECT_EQ(kernels_policy(), SCHED_OTHER);
+	sched_yield();
+	EXPECT_EQ(kernels_policy(), SCHED_OTHER);
+	return arg;
+}
+
+/* As workers in the background do. */
+TEST(that_one_is_idle_is_not_another_s)
+{
+	struct sched_param none = { 0 };
+	pthread_t t;
+
+	if (geteuid() == 0)
+		EXPECT_EQ(setresuid(65534, 65534, 65534), 0);
+	for (int i = 0; i < 5; i++) {
+		run(4, makes_itself_idle, NULL);
+		run(8, is_usual, NULL);
+		is_usual(NULL);
+	}
+	/* Nor if it was another who made it so. */
+	EXPECT_EQ(pthread_barrier_init(&bound, NULL, 2), 0);
+	start(&t, 1, waits_for_those, NULL);
+	EXPECT_EQ(pthread_setschedparam(t, SCHED_IDLE, &none), 0);
+	pthread_barrier_wait(&bound);
+	is_usual(NULL);
+	pthread_barrier_wait(&bound);
+	join(&t, 1);
+	run(8, is_usual, NULL);
+	is_usual(NULL);
+}
+
 TEST(a_thread_begins_with_the_affinity_of_its_attributes_or_its_creator)
 {
 	cpu_set_t only, none;
