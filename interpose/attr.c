@@ -50,6 +50,10 @@ void attr_read(const pthread_attr_t *attr, struct request *req, cpu_set_t *cpus)
 	struct thread *self = thread_self();
 	int detach = PTHREAD_CREATE_JOINABLE, inherit = PTHREAD_INHERIT_SCHED;
 	struct sched_param param = { 0 };
+	struct {
+		cpu_set_t cpus;
+		unsigned long beyond;
+	} more;
 	pthread_attr_t defaults;
 	sigset_t set;
 	void *addr;
@@ -89,8 +93,10 @@ void attr_read(const pthread_attr_t *attr, struct request *req, cpu_set_t *cpus)
 		pthread_attr_getschedparam(attr, &param);
 		req->priority = param.sched_priority;
 	}
-	/* Where none was set glibc gives all that could be. */
-	if (pthread_attr_getaffinity_np(attr, sizeof(*cpus), cpus) == 0 &&
-	    CPU_COUNT(cpus) < CPU_SETSIZE)
+	/* Where none was set glibc fills all with ones, and what is beyond a set with zeros. */
+	if (pthread_attr_getaffinity_np(attr, sizeof(more), (cpu_set_t *)&more) == 0 &&
+	    more.beyond == 0) {
+		*cpus = more.cpus;
 		req->cpus = cpus;
+	}
 }

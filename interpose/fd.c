@@ -88,12 +88,15 @@ void fd_timeouts(void)
 
 uint64_t fd_timed(int fd, enum polldir dir)
 {
+	enum { AGES = 1000000000 }; /* seconds */
 	struct timeval t = { 0 };
 
 	/* Another process may have set one. */
 	if ((!ld_rlx(&any_timeouts) && fd_sole(fd)) ||
 	    !option(fd, dir == POLL_READ ? SO_RCVTIMEO : SO_SNDTIMEO, &t, sizeof(t)))
 		return 0;
+	if (t.tv_sec > AGES)
+		t.tv_sec = AGES;
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_usec * 1000;
 }
 

@@ -434,13 +434,6 @@ pid_t policy_unpinned(void)
 	return t && t->pinned ? core_monitor() : 0;
 }
 
-const struct thread *policy_cpus(const struct thread *t)
-{
-	if (!t->pinned)
-		t = thread_first();
-	return t->pinned ? t : NULL;
-}
-
 static int copy_cpus(const struct thread *t, size_t n, cpu_set_t *set)
 {
 	for (size_t i = sizeof(t->cpus); i-- > n;)
@@ -466,8 +459,7 @@ EXPORT int pthread_getaffinity_np(pthread_t thread, size_t n, cpu_set_t *set)
 
 	if (!t)
 		return real_table.pthread_getaffinity_np(thread, n, set);
-	t = policy_cpus(t);
-	return t ? copy_cpus(t, n, set) : ask_cpus(n, set) < 0 ? errno : 0;
+	return t->pinned ? copy_cpus(t, n, set) : ask_cpus(n, set) < 0 ? errno : 0;
 }
 
 EXPORT int sched_setaffinity(pid_t tid, size_t n, const cpu_set_t *set)
@@ -482,9 +474,7 @@ EXPORT int sched_getaffinity(pid_t tid, size_t n, cpu_set_t *set)
 {
 	const struct thread *t = policy_by_tid(tid);
 
-	if (t && t != thread_self()) {
-		t = policy_cpus(t);
-		return t ? errno_of(copy_cpus(t, n, set)) : ask_cpus(n, set);
-	}
+	if (t && t != thread_self())
+		return t->pinned ? errno_of(copy_cpus(t, n, set)) : ask_cpus(n, set);
 	return real_table.sched_getaffinity(t ? 0 : tid, n, set);
 }

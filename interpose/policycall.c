@@ -45,8 +45,7 @@ static long get_cpus(const struct thread *t, size_t n, cpu_set_t *set)
 {
 	long r = arch_syscall3(SYS_sched_getaffinity, policy_unpinned(), (long)n, (long)set);
 
-	t = policy_cpus(t);
-	if (r > 0 && t)
+	if (r > 0 && t->pinned)
 		memcpy(set, &t->cpus, (size_t)r < sizeof(t->cpus) ? (size_t)r : sizeof(t->cpus));
 	return r;
 }

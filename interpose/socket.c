@@ -390,6 +390,8 @@ static long sendmmsg_all(struct thread *t, int fd, struct mmsghdr *msgs, unsigne
 		r = io_do(&io, sendmmsg_attempt, sendmmsg_attempt, sendmmsg_call);
 		if (r > 0 && !together)
 			whole = sendmmsg_rest(&io);
+		/* The kernel has waited for all of them. */
+		whole = whole && (!together || io.road != ROAD_CALL);
 		io_end(&io);
 		if (r <= 0)
 			break;

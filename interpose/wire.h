@@ -113,11 +113,9 @@ void policy_init(struct thread *t);
 /* policy_noted: t's policy and priority are changed, as its G is to know. */
 void policy_noted(struct thread *t);
 
-/* policy_by_tid: the record that a tid means, NULL if it is none of ours. policy_cpus: whose cpus t
- * has: who has none of its own has the first's, and if that has none the process's: NULL.
- * policy_give_cpus: as pthread_setaffinity_np. */
+/* policy_by_tid: the record that a tid means, NULL if it is none of ours. policy_give_cpus: as
+ * pthread_setaffinity_np. */
 struct thread *policy_by_tid(pid_t tid);
-const struct thread *policy_cpus(const struct thread *t);
 int policy_give_cpus(struct thread *t, size_t n, const cpu_set_t *set);
 
 /* policy_unpinned: the tid of a kernel thread that has the cpus of who is not pinned; 0: the

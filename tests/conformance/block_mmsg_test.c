@@ -108,6 +108,45 @@ TEST(a_handler_ends_it_with_what_is_sent)
 	}
 }
 
+/* ---- datagrams, of which as many go at once as there is room for ---- */
+
+enum { GRAMS = 300 };
+static struct mmsghdr gram[GRAMS];
+static struct iovec one_byte = { parts, 1 };
+
+static void *sends_grams(void *arg)
+{
+	tick(&entered);
+	*(long *)arg = sendmmsg(ends[1], gram, GRAMS, 0);
+	tick(&returned);
+	return NULL;
+}
+
+TEST(a_handler_ends_datagrams_for_a_full_receiver_with_their_count)
+{
+	long sent = 0;
+	pthread_t t;
+	char c;
+
+	handle(SIGUSR1, 0);
+	for (int i = 0; i < GRAMS; i++)
+		gram[i].msg_hdr = (struct msghdr){ .msg_iov = &one_byte, .msg_iovlen = 1 };
+	EXPECT_EQ(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends), 0);
+	start(&t, 1, sends_grams, &sent);
+	await(&entered, 1);
+	settle();
+	EXPECT_EQ(returned.n, 0);
+	/* Once: it does not begin to wait again. */
+	EXPECT_EQ(pthread_kill(t, SIGUSR1), 0);
+	await(&returned, 1);
+	EXPECT_EQ(pthread_join(t, NULL), 0);
+	EXPECT(sent > 0 && sent < GRAMS);
+	for (long i = 0; i < sent; i++)
+		EXPECT_EQ(recv(ends[0], &c, 1, MSG_DONTWAIT), 1);
+	FAILS(recv(ends[0], &c, 1, MSG_DONTWAIT), EAGAIN);
+	closes();
+}
+
 TEST(each_has_the_time_of_one)
 {
 	struct timeval limit = { .tv_usec = 50000 };

@@ -4,6 +4,7 @@
 
 #include <link.h>
 #include <semaphore.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
@@ -149,6 +150,31 @@ TEST(that_one_is_idle_is_not_another_s)
 	join(&t, 1);
 	run(8, is_usual, NULL);
 	is_usual(NULL);
+}
+
+static void *has_all(void *all)
+{
+	is_bound(pthread_self(), all);
+	return NULL;
+}
+
+/* All ones is a set, too: the thread is not to have its maker's. */
+TEST(attributes_with_all_cpus_undo_the_maker_s)
+{
+	pthread_attr_t attr;
+	cpu_set_t all, every, only;
+	pthread_t t;
+
+	EXPECT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
+	run(1, has_all, &all);
+	last_cpu(&only);
+	EXPECT_EQ(pthread_setaffinity_np(pthread_self(), sizeof(only), &only), 0);
+	memset(&every, 0xff, sizeof(every));
+	EXPECT_EQ(pthread_attr_init(&attr), 0);
+	EXPECT_EQ(pthread_attr_setaffinity_np(&attr, sizeof(every), &every), 0);
+	EXPECT_EQ(pthread_create(&t, &attr, has_all, &all), 0);
+	EXPECT_EQ(pthread_join(t, NULL), 0);
+	run(1, has_all, &only);
 }
 
 TEST(a_thread_begins_with_the_affinity_of_its_attributes_or_its_creator)
