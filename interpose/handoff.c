@@ -200,6 +200,41 @@ static int stream_close(FILE *file, int (**real)(FILE *))
 	return r;
 }
 
+/* What stands by the number then is another file, or none. */
+static FILE *reopen(const char *path, const char *mode, FILE *file,
+		    FILE *(**real)(const char *, const char *, FILE *))
+{
+	int saved = errno, fd;
+	FILE *r;
+
+	if (!served())
+		return (*real)(path, mode, file);
+	fd = fileno(file);
+	if (fd >= 0)
+		fd_closing(fd);
+	errno = saved;
+	if (!io_self())
+		return (*real)(path, mode, file);
+	entersyscall();
+	r = (*real)(path, mode, file);
+	exitsyscall();
+	if (fd >= 0) {
+		fd_renewed(fd);
+		fd_closed(fd);
+	}
+	return r;
+}
+
+EXPORT FILE *freopen(const char *path, const char *mode, FILE *file)
+{
+	return reopen(path, mode, file, &real_table.freopen);
+}
+
+EXPORT FILE *freopen64(const char *path, const char *mode, FILE *file)
+{
+	return reopen(path, mode, file, &real_table.freopen64);
+}
+
 EXPORT int fclose(FILE *file)
 {
 	return stream_close(file, &real_table.fclose);

@@ -206,6 +206,8 @@ int wishes_try(struct thread *t, int policy, int priority, const cpu_set_t *cpus
 	t->niced = creator && creator->niced;
 	if (t->niced) {
 		t->nice = creator->nice;
+		if (t->nice < 0 && (creator->policy & SCHED_RESET_ON_FORK))
+			t->nice = 0;
 		or_sc(&t->wishes, WISH_NICE);
 	}
 	st_rlx(&t->settled, ld_rlx(&t->wishes) == 0);

@@ -3,6 +3,8 @@
 #include "event.h"
 #include "others.h"
 
+#include <stdio.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -140,4 +142,52 @@ TEST(the_rest_is_written_though_the_number_was_closed)
 		EXPECT_EQ((long)wrote, MUCH);
 		EXPECT_EQ(close(ends[1]), 0);
 	}
+}
+
+/* ---- streams ---- */
+
+static void *receives_there(void *fd)
+{
+	char c = 0;
+
+	tick(&entered);
+	EXPECT_EQ(read((int)(long)fd, &c, 1), 1);
+	return (void *)(long)c;
+}
+
+TEST(who_reads_has_the_file_though_its_stream_was_opened_anew)
+{
+	pthread_t t;
+	void *got;
+	FILE *f;
+
+	EXPECT_EQ(pipe(ends), 0);
+	f = fdopen(ends[0], "r");
+	start(&t, 1, receives_there, (void *)(long)ends[0]);
+	await(&entered, 1);
+	settle();
+	EXPECT(freopen("/dev/null", "r", f) == f);
+	EXPECT_EQ(write(ends[1], "x", 1), 1);
+	EXPECT_EQ(pthread_join(t, &got), 0);
+	EXPECT_EQ((char)(long)got, 'x');
+	EXPECT_EQ(fgetc(f), EOF);
+}
+
+/* The number of one that could not be is free. */
+static void *finds_nothing(void *arg)
+{
+	uint64_t n;
+	int fd = ends[0];
+	FILE *f = fdopen(fd, "r");
+
+	EXPECT(!freopen("/nowhere/at/all", "r", f));
+	EXPECT_EQ(eventfd(0, EFD_NONBLOCK), fd);
+	FAILS(read(fd, &n, sizeof(n)), EAGAIN);
+	return arg;
+}
+
+TEST(a_number_that_a_stream_has_lost_is_another_file_s)
+{
+	EXPECT_EQ(pipe(ends), 0);
+	run(1, finds_nothing, NULL);
 }

@@ -6,6 +6,7 @@
 #include <semaphore.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 static sem_t ready, go;
@@ -175,6 +176,36 @@ TEST(attributes_with_all_cpus_undo_the_maker_s)
 	EXPECT_EQ(pthread_create(&t, &attr, has_all, &all), 0);
 	EXPECT_EQ(pthread_join(t, NULL), 0);
 	run(1, has_all, &only);
+}
+
+static void *is_reset(void *nice)
+{
+	EXPECT_EQ(kernels_policy(), SCHED_OTHER);
+	EXPECT_EQ(sched_getscheduler(0), SCHED_OTHER);
+	EXPECT_EQ(getpriority(PRIO_PROCESS, 0), (int)(long)nice);
+	return NULL;
+}
+
+/* As who plays sound does. */
+static void *keeps_its_own(void *arg)
+{
+	struct sched_param none = { 0 };
+
+	EXPECT_EQ(sched_setscheduler(0, SCHED_BATCH | SCHED_RESET_ON_FORK, &none), 0);
+	if (sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK,
+			       &(struct sched_param){ .sched_priority = 1 }) == 0)
+		run(2, is_reset, NULL);
+	EXPECT_EQ(sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, &none), 0);
+	if (setpriority(PRIO_PROCESS, 0, -5) == 0)
+		run(2, is_reset, NULL);
+	EXPECT_EQ(setpriority(PRIO_PROCESS, 0, 5), 0);
+	run(2, is_reset, (void *)5);
+	return arg;
+}
+
+TEST(threads_do_not_have_what_their_maker_keeps_for_itself)
+{
+	run(1, keeps_its_own, NULL);
 }
 
 TEST(a_thread_begins_with_the_affinity_of_its_attributes_or_its_creator)
