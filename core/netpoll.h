@@ -35,8 +35,9 @@ struct polldesc;
 /* A call that waits keeps the file of its descriptor until it is over, as in the kernel, also while
  * it does not sleep: netpoll_forget counts it among those who know of moved. It is whose a handler
  * of the G's finds it. */
+typedef ATOMIC(uint64_t) pollcalls;
 struct pollkeep {
-	ATOMIC(uint64_t) *calls; /* NULL: it keeps none */
+	ATOMIC(pollcalls *) calls; /* NULL: it keeps none */
 	uint32_t file; /* netpoll_file */
 	int fd;
 };
@@ -51,6 +52,7 @@ struct pollwait {
 	short events; /* as of poll() */
 	bool standin; /* fd stands for one that was closed */
 	struct pollkeep *keep; /* NULL, or what is to be filled in */
+	bool kept; /* the file is: by moved it is not known */
 	/* The poller's own. */
 	int moved; /* as given to netpoll_forget, with -ESTALE; of several, whatever ended it; else
 		      -1 */
@@ -72,21 +74,19 @@ int netpoll_waitany(struct pollwait *w, int n, const struct deadline *deadline);
 bool netpoll_known(int fd);
 bool netpoll_busy(int fd);
 
-/* netpoll_kept: has the file of k its number still? netpoll_over: the call ends; false: it has not.
+/* netpoll_kept: has that file its number still? netpoll_over: the call ends; false: it has not.
  * netpoll_called: is anybody in such a call? Any context. */
-static inline bool netpoll_kept(const struct pollkeep *k)
+static inline bool netpoll_kept(const pollcalls *calls, uint32_t file)
 {
-	return ld_sc(k->calls) >> 32 == k->file;
+	return ld_sc(calls) >> 32 == file;
 }
-static inline bool netpoll_over(struct pollkeep *k)
+static inline bool netpoll_over(pollcalls *calls, uint32_t file)
 {
-	ATOMIC(uint64_t) *calls = k->calls;
 	uint64_t word;
 
-	k->calls = NULL;
 	do {
 		word = ld_sc(calls);
-		if (word >> 32 != k->file)
+		if (word >> 32 != file)
 			return false;
 	} while (!cas_sc(calls, word, word - 1));
 	return true;

@@ -244,7 +244,7 @@ static void keep_file(struct pollkeep *k, int fd)
 		return;
 	k->fd = fd;
 	k->file = (uint32_t)(add_sc(&pd->calls, 1) >> 32);
-	k->calls = &pd->calls;
+	st_rlx(&k->calls, &pd->calls);
 }
 
 int netpoll_waitany(struct pollwait *w, int n, const struct deadline *deadline)
@@ -377,7 +377,7 @@ int netpoll_forget(int fd, int moved)
 		st_rel(&pd->events[dir], pd->events[dir] + 1);
 	for (struct pollwait *w = ld_rlx(&pd->first); w; w = next) {
 		struct g *gp = w->gp;
-		bool alone = w->alone;
+		bool alone = w->alone, kept = w->kept;
 		next = w->next;
 		uint64_t seq = w->seq;
 		w->moved = moved;
@@ -386,7 +386,7 @@ int netpoll_forget(int fd, int moved)
 		n += !alone;
 		if (!wait_claim(gp, seq, WAIT_STALE))
 			continue;
-		n += alone;
+		n += alone && !kept;
 		gp->schedlink = list.head;
 		list.head = gp;
 		list.n++;

@@ -45,13 +45,13 @@ static size_t default_stack(void)
 	return n;
 }
 
-/* Of one with SCHED_RESET_ON_FORK that is not what it has itself. */
-static void makers_policy(const struct thread *maker, struct request *req)
+/* Its maker keeps what it has for itself. */
+static void reset_policy(struct request *req)
 {
-	req->policy = maker->policy & ~SCHED_RESET_ON_FORK;
-	req->priority = maker->priority;
-	if (req->policy != maker->policy && req->policy != SCHED_BATCH && req->policy != SCHED_IDLE)
-		req->policy = SCHED_OTHER, req->priority = 0;
+	req->policy &= ~SCHED_RESET_ON_FORK;
+	if (req->policy != SCHED_BATCH && req->policy != SCHED_IDLE)
+		req->policy = SCHED_OTHER;
+	req->priority = 0;
 }
 
 void attr_read(const pthread_attr_t *attr, struct request *req, cpu_set_t *cpus)
@@ -67,9 +67,10 @@ void attr_read(const pthread_attr_t *attr, struct request *req, cpu_set_t *cpus)
 	sigset_t set;
 	void *addr;
 
-	req->policy = req->priority = 0;
-	if (self)
-		makers_policy(self, req);
+	req->policy = self ? self->policy : 0;
+	req->priority = self ? self->priority : 0;
+	if (unlikely(req->policy & SCHED_RESET_ON_FORK))
+		reset_policy(req);
 	req->cpus = self && self->pinned ? &self->cpus : NULL;
 	if (!attr) {
 		if (unlikely(ld_rlx(&defaults_set)) && pthread_getattr_default_np(&defaults) == 0) {

@@ -139,8 +139,8 @@ int standin_from(int from);
 void standin_use(const int *fd);
 void standin_done(const int *fd);
 
-/* standin_kept: the stand-in of the file that t, which runs, keeps (struct pollkeep), of which it
- * has become a user; -1: there is none. standin_over: it keeps it no more. */
+/* standin_kept: the stand-in of the file that t, which runs, in ghold, keeps (struct pollkeep), of
+ * which it has become a user; -1: there is none. standin_over: it keeps it no more. */
 int standin_kept(struct thread *t);
 void standin_over(struct thread *t);
 

@@ -116,19 +116,23 @@ static void takes_standin(struct io *io, int fd)
 
 bool io_stands_in(struct io *io)
 {
-	int fd = standin_kept(thread_self());
+	int fd;
 
-	if (fd < 0)
-		return false;
-	takes_standin(io, fd);
-	return true;
+	/* A handler lets go of what is kept. */
+	ghold();
+	fd = standin_kept(thread_self());
+	if (fd >= 0)
+		takes_standin(io, fd);
+	gunhold();
+	return fd >= 0;
 }
 
 /* By its number it may be another's. */
 static inline bool moved(struct io *io, const struct thread *t)
 {
-	return io->ends == IO_KEEPS && t->keep.calls && unlikely(!netpoll_kept(&t->keep)) &&
-	       io_stands_in(io);
+	const pollcalls *calls = io->ends == IO_KEEPS ? ld_rlx(&t->keep.calls) : NULL;
+
+	return calls && unlikely(!netpoll_kept(calls, t->keep.file)) && io_stands_in(io);
 }
 
 long io_part(struct io *io)
@@ -248,7 +252,7 @@ static void begins_anew(struct io *io, const struct thread *t)
 
 enum { LOOK_AGAIN = 1000000000 };
 
-static inline long sleeps(struct io *io, struct thread *t)
+static inline long sleep_once(struct io *io, struct thread *t)
 {
 	struct pollwait w = {
 		.fd = io->fd, .dirs = (uint8_t)(1 << io->dir), .alone = true, .turns = io->accepts
@@ -269,10 +273,11 @@ static inline long sleeps(struct io *io, struct thread *t)
 	if (t->ownfiles || (io->slept && is_the_kernels(io)))
 		return 1;
 	w.ticket[io->dir] = io->ticket;
-	if (!io->accepts && !t->keep.calls && !fd_holds(t)) {
+	if (!io->accepts && !ld_rlx(&t->keep.calls) && !fd_holds(t)) {
 		w.keep = &t->keep;
 		io->ends |= IO_KEEPS;
 	}
+	w.kept = io->ends & IO_KEEPS;
 	/* That the other end reads no more, no poll tells. */
 	look = (struct deadline){ CLOCK_MONOTONIC, io->local ? nanotime() + LOOK_AGAIN : 0 };
 	again = io->local && !(io->timed && io->deadline.at < look.at);
@@ -291,9 +296,9 @@ static inline long sleeps(struct io *io, struct thread *t)
 	case 0:
 		io->slept = true;
 		signals_pull();
-		return io->dir == POLL_WRITE ? woken(io) : 0;
+		return io->dir != POLL_WRITE || moved(io, t) ? 0 : woken(io);
 	case -ETIMEDOUT:
-		return again ? woken(io) : -EAGAIN;
+		return !again ? -EAGAIN : moved(io, t) ? 0 : woken(io);
 	case -EINTR:
 		cancel_point();
 		if (io_interrupted(io, t))
@@ -301,10 +306,14 @@ static inline long sleeps(struct io *io, struct thread *t)
 		begins_anew(io, t);
 		return 0;
 	case -ESTALE:
-		io_end(io);
-		if (w.moved < 0)
+		if (!w.kept) {
+			io_end(io);
+			if (w.moved < 0)
+				return -EBADF;
+			takes_standin(io, w.moved);
+		} else if (!io_stands_in(io) && ld_rlx(&t->handled) == io->handled) {
 			return -EBADF;
-		takes_standin(io, w.moved);
+		}
 		if (io_interrupted(io, t))
 			return -EINTR;
 		/* Before or after it was closed, who knows. */
@@ -320,7 +329,7 @@ static inline long sleeps(struct io *io, struct thread *t)
 long io_block(struct io *io)
 {
 	struct thread *t = thread_self();
-	long r = sleeps(io, t);
+	long r = sleep_once(io, t);
 
 	return (r >= 0 || r == -EBADF) && moved(io, t) ? 0 : r;
 }

@@ -165,42 +165,44 @@ int fd_held(const struct thread *t, int fd)
 
 /* ---- who keeps a file ---- */
 
-/* Who closed it has the guard until the stand-in is there. */
-static int standin_for(const struct pollkeep *k)
+/* In ghold. Who closed it has the guard until the stand-in is there. */
+static int standin_for(int number, uint32_t file)
 {
-	uint64_t of = of_file(k->fd, k->file);
+	uint64_t of = of_file(number, file);
 	int fd = -1;
 
-	ghold();
 	guard_lock(&guard);
 	for (int i = 0; i < STANDINS; i++)
 		if (standins[i].users && standins[i].of == of)
 			fd = standins[i].fd;
 	guard_unlock(&guard);
-	gunhold();
 	return fd;
 }
 
 int standin_kept(struct thread *t)
 {
-	int fd = -1;
+	pollcalls *calls = ld_rlx(&t->keep.calls);
 
-	if (t->keep.calls && !netpoll_kept(&t->keep)) {
-		fd = standin_for(&t->keep);
-		t->keep.calls = NULL;
-	}
-	return fd;
+	if (!calls || netpoll_kept(calls, t->keep.file))
+		return -1;
+	st_rlx(&t->keep.calls, NULL);
+	return standin_for(t->keep.fd, t->keep.file);
 }
 
+/* A handler lets go of it, too, and may keep another: only one of the two has the word. */
 void standin_over(struct thread *t)
 {
-	int fd;
+	uint32_t file = t->keep.file;
+	int number = t->keep.fd, fd;
+	pollcalls *calls = ld_rlx(&t->keep.calls) ? xchg_rlx(&t->keep.calls, NULL) : NULL;
 
-	if (!t->keep.calls || likely(netpoll_over(&t->keep)))
+	if (!calls || likely(netpoll_over(calls, file)))
 		return;
-	fd = standin_for(&t->keep);
+	ghold();
+	fd = standin_for(number, file);
 	if (fd >= 0)
-		put(fd);
+		put_held(fd);
+	gunhold();
 }
 
 static void letgo(ATOMIC(uint32_t) *mine)
@@ -227,7 +229,7 @@ void fd_letgo(struct thread *t)
 
 void fd_leaves(struct thread *t)
 {
-	uintptr_t any = ld_rlx(&t->holds[0]) | (uintptr_t)t->keep.calls;
+	uintptr_t any = ld_rlx(&t->holds[0]) | (uintptr_t)ld_rlx(&t->keep.calls);
 
 	for (int i = 0; i < STANDINS_USED; i++)
 		any |= (uintptr_t)ld_rlx(&t->standins[i].at);
