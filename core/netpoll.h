@@ -51,9 +51,9 @@ struct pollwait {
 	/* The caller's own. */
 	short events; /* as of poll() */
 	bool standin; /* fd stands for one that was closed */
-	struct pollkeep *keep; /* NULL, or what is to be filled in */
-	bool kept; /* the file is: by moved it is not known */
+	struct pollkeep *keep; /* NULL, or what is to be filled in, if it is not */
 	/* The poller's own. */
+	bool kept; /* the file is: by moved it is not known */
 	int moved; /* as given to netpoll_forget, with -ESTALE; of several, whatever ended it; else
 		      -1 */
 	bool linked; /* under pd's lock */

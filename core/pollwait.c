@@ -235,16 +235,17 @@ static int park_for(struct m *mp, struct g *gp, struct pollwait *w, int n,
 	}
 }
 
-/* Locks: none. Context: pinned. */
-static void keep_file(struct pollkeep *k, int fd)
+/* Unless it is kept already. Locks: none. Context: pinned. */
+static bool keep_file(struct pollkeep *k, int fd)
 {
-	struct polldesc *pd = descof(fd, true);
+	struct polldesc *pd = ld_rlx(&k->calls) ? NULL : descof(fd, true);
 
 	if (!pd)
-		return;
+		return ld_rlx(&k->calls) != NULL;
 	k->fd = fd;
 	k->file = (uint32_t)(add_sc(&pd->calls, 1) >> 32);
 	st_rlx(&k->calls, &pd->calls);
+	return true;
 }
 
 int netpoll_waitany(struct pollwait *w, int n, const struct deadline *deadline)
@@ -256,7 +257,7 @@ int netpoll_waitany(struct pollwait *w, int n, const struct deadline *deadline)
 	for (int i = 0; i < n; i++)
 		w[i].moved = -1;
 	if (r == 0 && n == 1 && w->keep)
-		keep_file(w->keep, w->fd);
+		w->kept = keep_file(w->keep, w->fd);
 	if (r == 0)
 		r = rely_on_all(w, n);
 	if (r == 0)

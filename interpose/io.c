@@ -127,12 +127,16 @@ bool io_stands_in(struct io *io)
 	return fd >= 0;
 }
 
-/* By its number it may be another's. */
 static inline bool moved(struct io *io, const struct thread *t)
 {
 	const pollcalls *calls = io->ends == IO_KEEPS ? ld_rlx(&t->keep.calls) : NULL;
 
 	return calls && unlikely(!netpoll_kept(calls, t->keep.file)) && io_stands_in(io);
+}
+
+bool io_moved(struct io *io)
+{
+	return moved(io, thread_self());
 }
 
 long io_part(struct io *io)
@@ -273,11 +277,13 @@ static inline long sleep_once(struct io *io, struct thread *t)
 	if (t->ownfiles || (io->slept && is_the_kernels(io)))
 		return 1;
 	w.ticket[io->dir] = io->ticket;
-	if (!io->accepts && !ld_rlx(&t->keep.calls) && !fd_holds(t)) {
+	/* It may have been another's that it was tried on. From the ticket on its close is seen. */
+	if (moved(io, t))
+		return 0;
+	if (!io->accepts && !fd_holds(t) && (io->ends & IO_KEEPS || !ld_rlx(&t->keep.calls))) {
 		w.keep = &t->keep;
 		io->ends |= IO_KEEPS;
 	}
-	w.kept = io->ends & IO_KEEPS;
 	/* That the other end reads no more, no poll tells. */
 	look = (struct deadline){ CLOCK_MONOTONIC, io->local ? nanotime() + LOOK_AGAIN : 0 };
 	again = io->local && !(io->timed && io->deadline.at < look.at);

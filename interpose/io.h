@@ -152,6 +152,10 @@ static inline void io_end(struct io *io)
 /* io_stands: was the descriptor of one that keeps its file closed meanwhile? Then it goes on with a
  * stand-in, if there is one. r: what was said of its number. */
 bool io_stands_in(struct io *io);
+
+/* io_moved: as io_stands, before the number is used. */
+bool io_moved(struct io *io);
+
 static inline bool io_stands(struct io *io, long r)
 {
 	return unlikely(r == -EBADF) && io->ends == IO_KEEPS && io_stands_in(io);

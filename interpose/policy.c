@@ -91,7 +91,7 @@ static long try_policy(int policy, int priority)
 
 	if (!may_leave(policy)) {
 		policy &= ~SCHED_RESET_ON_FORK;
-		if (!is_realtime(policy))
+		if (policy == SCHED_OTHER || policy == SCHED_BATCH || policy == SCHED_IDLE)
 			return priority == 0 ? 0 : -EINVAL;
 	}
 	mask = stay();
@@ -206,7 +206,8 @@ int wishes_try(struct thread *t, int policy, int priority, const cpu_set_t *cpus
 	t->niced = creator && creator->niced;
 	if (t->niced) {
 		t->nice = creator->nice;
-		if (t->nice < 0 && (creator->policy & SCHED_RESET_ON_FORK))
+		if ((t->nice < 0 || is_realtime(creator->policy)) &&
+		    (creator->policy & SCHED_RESET_ON_FORK))
 			t->nice = 0;
 		or_sc(&t->wishes, WISH_NICE);
 	}
@@ -273,17 +274,21 @@ static int set_policy(struct thread *t, int policy, const struct sched_param *pa
 	bool wired = t->wired;
 	long r;
 
-	if (may_leave(policy))
+	if (may_leave(policy)) {
 		thread_wire(t, WIRED_POLICY);
-	else
+	} else {
+		r = try_policy(policy, param->sched_priority);
+		if (r != 0)
+			return (int)-r;
 		thread_spoil(t, WIRED_POLICY);
+	}
 	r = kernel_policy(0, policy, param->sched_priority);
 	if (r == 0) {
 		t->policy = policy;
 		t->priority = param->sched_priority;
 		policy_noted(t);
 		loosen(t);
-	} else if (!wired) {
+	} else if (!wired && !t->spoilt) {
 		thread_unwire(t);
 	}
 	return (int)-r;

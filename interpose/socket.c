@@ -92,6 +92,7 @@ static long receive_all(struct io *io, attempt *call)
 		return r;
 	if (vector ? receive_vector(t, io, &r) : receive_bytes(t, io, &r))
 		return r;
+	io_moved(io);
 	return io_plain(io, call);
 }
 
@@ -180,6 +181,7 @@ EXPORT int recvmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags, struct 
 	if (r == 0) {
 		if (timeout)
 			shorten(&left, nanotime() - since);
+		io_moved(&io);
 		do {
 			cancel_blocks(t);
 			r = arch_syscall6(SYS_recvmmsg, io.fd, (long)msgs, n, flags,

@@ -189,19 +189,22 @@ int standin_kept(struct thread *t)
 	return standin_for(t->keep.fd, t->keep.file);
 }
 
-/* A handler lets go of it, too, and may keep another: only one of the two has the word. */
 void standin_over(struct thread *t)
 {
-	uint32_t file = t->keep.file;
-	int number = t->keep.fd, fd;
-	pollcalls *calls = ld_rlx(&t->keep.calls) ? xchg_rlx(&t->keep.calls, NULL) : NULL;
+	pollcalls *calls;
+	int fd;
 
-	if (!calls || likely(netpoll_over(calls, file)))
+	if (!ld_rlx(&t->keep.calls))
 		return;
+	/* A handler lets go of it, too. */
 	ghold();
-	fd = standin_for(number, file);
-	if (fd >= 0)
-		put_held(fd);
+	calls = ld_rlx(&t->keep.calls);
+	st_rlx(&t->keep.calls, NULL);
+	if (calls && unlikely(!netpoll_over(calls, t->keep.file))) {
+		fd = standin_for(t->keep.fd, t->keep.file);
+		if (fd >= 0)
+			put_held(fd);
+	}
 	gunhold();
 }
 

@@ -185,6 +185,7 @@ static long rest(struct thread *t, struct io *io, long r)
 	io->yields = !before;
 	if (!(ld_rlx(&t->cancel) & ASYNC))
 		st_rlx(&t->uncancelled, true);
+	io_moved(io);
 	if (!(io->ends & IO_STANDIN))
 		fd_hold(t, io->fd);
 	while (r > 0) {
