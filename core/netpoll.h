@@ -33,8 +33,8 @@ struct g;
 struct polldesc;
 
 /* A call that waits keeps the file of its descriptor until it is over, as in the kernel, also while
- * it does not sleep: netpoll_forget counts it among those who know of moved. It is whose a handler
- * of the G's finds it. */
+ * it does not sleep: netpoll_forget counts it among those who know of moved. The record is the
+ * thread's, for its handlers let go of it. */
 typedef ATOMIC(uint64_t) pollcalls;
 struct pollkeep {
 	ATOMIC(pollcalls *) calls; /* NULL: it keeps none */

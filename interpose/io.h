@@ -149,12 +149,11 @@ static inline void io_end(struct io *io)
 		io_end_slow(io);
 }
 
-/* io_stands: was the descriptor of one that keeps its file closed meanwhile? Then it goes on with a
- * stand-in, if there is one. r: what was said of its number. */
-bool io_stands_in(struct io *io);
-
-/* io_moved: as io_stands, before the number is used. */
+/* io_stands: r was said of io's number. Does io keep its file, and was that closed meanwhile? Then
+ * it goes on with a stand-in, if there is one. io_moved: the same, before the number is used.
+ * io_stands_in: for these two. */
 bool io_moved(struct io *io);
+bool io_stands_in(struct io *io);
 
 static inline bool io_stands(struct io *io, long r)
 {
