@@ -235,7 +235,8 @@ static int park_for(struct m *mp, struct g *gp, struct pollwait *w, int n,
 	}
 }
 
-/* Unless it is kept already. Locks: none. Context: pinned. */
+/* Unless it is kept already. Counted, then used by its number; who closes it looks whether anybody
+ * is counted (netpoll_called), renumbers, and closes then. Locks: none. Context: pinned. */
 static bool keep_file(struct pollkeep *k, int fd)
 {
 	struct polldesc *pd = ld_rlx(&k->calls) ? NULL : descof(fd, true);
@@ -302,7 +303,8 @@ uint32_t netpoll_file(int fd)
 	return pd ? (uint32_t)(ld_sc(&pd->calls) >> 32) : 0;
 }
 
-/* From here on the number is another file's. Returns how many kept this one. */
+/* From here on the number is another file's: pairs with netpoll_kept, which is asked before each
+ * use. Returns how many kept this one. */
 static int renumber(struct polldesc *pd)
 {
 	uint64_t word;

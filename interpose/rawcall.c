@@ -166,7 +166,7 @@ static bool thread_call(struct thread *t, long nr, long *a, long *r)
 }
 
 /* Calls that go the road of the function of that name, which answers as syscall() does. False: it
- * is none of them. Here those that wait for descriptors. */
+ * is none of them. Here those that wait for descriptors, and capabilities. */
 static bool waiting_call(long nr, const long *a, long *r)
 {
 	switch (nr) {
