@@ -71,10 +71,12 @@ void courtesy_ask(struct m *mp, struct p *pp, struct g *gp)
 bool courtesy_owed(struct m *mp, const struct g *gp)
 {
 	struct p *pp = mp->p;
+	const struct g *who = mp->courteous;
 
-	if (likely(mp->courteous != gp))
-		return false;
+	/* Whoever has left since, as its slice was over or to wait, owes nothing. */
 	mp->courteous = NULL;
+	if (likely(who != gp))
+		return false;
 	/* Others may have taken it, or it another's place. */
 	return ld_rlx(&pp->runnext) == pp->favoured && !choose_hard(pp);
 }

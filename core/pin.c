@@ -111,15 +111,17 @@ struct m *pin_slow(struct g *gp)
 static void unpin_missed(struct g *gp)
 {
 	struct m *mp;
+	bool owed;
 
 	do {
 		mp = pin(gp);
 		st_rlx(&mp->preemptmissed, false);
+		owed = courtesy_owed(mp, gp);
 		if (ld_rlx(&mp->preempttick) == ld_rlx(&mp->p->schedtick) + 1) {
 			slice_ended(mp->p, gp);
 			leave(mp, gp, POST_PREEMPT, NULL, NULL);
 			mp = ld_rlx(&gp->m);
-		} else if (courtesy_owed(mp, gp)) {
+		} else if (owed) {
 			count(mp->p, courteous);
 			leave(mp, gp, POST_COURTESY, NULL, NULL);
 			mp = ld_rlx(&gp->m);

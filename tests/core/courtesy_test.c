@@ -3,6 +3,7 @@
 
 #include "gmp.h"
 #include "os.h"
+#include "sched.h"
 
 enum {
 	ROUNDS = 20,
@@ -84,6 +85,33 @@ static void play(void (*fn)(void *))
 TEST(who_hardly_ever_runs_goes_before_whom_wakes_it)
 {
 	play(asks_now_and_then);
+	test_say("  %u of %d", at_once, ROUNDS);
+	EXPECT(at_once >= ROUNDS / 2);
+}
+
+/* As sysmon would have it, who wakes at that moment. */
+static void end_slice(void)
+{
+	struct m *mp = pin(getg());
+
+	st_rlx(&mp->preempttick, ld_rlx(&mp->p->schedtick) + 1);
+	unpin(getg());
+}
+
+static void asks_as_its_slice_ends(void *arg)
+{
+	compute_for(LOOKS);
+	end_slice();
+	ask();
+	while (ld_acq(&answered) != ld_rlx(&asked))
+		goyield();
+	at_once = 0;
+	asks_now_and_then(arg);
+}
+
+TEST(so_does_one_whose_slice_was_over_as_it_woke_another)
+{
+	play(asks_as_its_slice_ends);
 	test_say("  %u of %d", at_once, ROUNDS);
 	EXPECT(at_once >= ROUNDS / 2);
 }
