@@ -139,9 +139,9 @@ int standin_from(int from);
 void standin_use(const int *fd);
 void standin_done(const int *fd);
 
-/* standin_kept: the stand-in of the file that t, which runs, in ghold, keeps (struct pollkeep), of
- * which it has become a user; -1: there is none. standin_over: it keeps it no more. */
-int standin_kept(struct thread *t);
+/* standin_kept: was the file closed that t, which runs, in ghold, keeps (struct pollkeep)? Then it
+ * has become a user of its stand-in, *fd; -1: there is none. standin_over: it keeps it no more. */
+bool standin_kept(struct thread *t, int *fd);
 void standin_over(struct thread *t);
 
 /* fd_hold: the running thread t is in a call on fd, asleep or not, and on one other at most: if fd

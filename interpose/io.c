@@ -116,15 +116,16 @@ static void takes_standin(struct io *io, int fd)
 
 bool io_stands_in(struct io *io)
 {
+	bool closed;
 	int fd;
 
 	/* A handler lets go of what is kept. */
 	ghold();
-	fd = standin_kept(thread_self());
-	if (fd >= 0)
+	closed = standin_kept(thread_self(), &fd);
+	if (closed)
 		takes_standin(io, fd);
 	gunhold();
-	return fd >= 0;
+	return closed;
 }
 
 static inline bool moved(struct io *io, const struct thread *t)

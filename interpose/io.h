@@ -150,8 +150,8 @@ static inline void io_end(struct io *io)
 }
 
 /* io_stands: r was said of io's number. Does io keep its file, and was that closed meanwhile? Then
- * it goes on with a stand-in, if there is one. io_moved: the same, before the number is used.
- * io_stands_in: for these two. */
+ * it goes on with a stand-in; where there is none, with no descriptor. io_moved: the same, before
+ * the number is used. io_stands_in: for these two. */
 bool io_moved(struct io *io);
 bool io_stands_in(struct io *io);
 

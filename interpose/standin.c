@@ -179,14 +179,15 @@ static int standin_for(int number, uint32_t file)
 	return fd;
 }
 
-int standin_kept(struct thread *t)
+bool standin_kept(struct thread *t, int *fd)
 {
 	pollcalls *calls = ld_rlx(&t->keep.calls);
 
 	if (!calls || netpoll_kept(calls, t->keep.file))
-		return -1;
+		return false;
 	st_rlx(&t->keep.calls, NULL);
-	return standin_for(t->keep.fd, t->keep.file);
+	*fd = standin_for(t->keep.fd, t->keep.file);
+	return true;
 }
 
 void standin_over(struct thread *t)

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -103,6 +104,46 @@ TEST(who_is_shut_down_finds_the_end_though_the_number_is_another_s)
 TEST(who_is_sent_a_byte_has_it_though_the_number_is_another_s)
 {
 	is_another_s(sends, 'x');
+}
+
+/* Of us it is told that there is no such descriptor. */
+static void *receives_or_not(void *arg)
+{
+	char c = 0;
+
+	(void)arg;
+	tick(&entered);
+	if (by_read(&c) != 1)
+		EXPECT_EQ(errno, EBADF);
+	return (void *)(long)c;
+}
+
+TEST(no_byte_of_another_file_is_taken_where_no_number_is_free)
+{
+	struct rlimit all, few;
+	int other[2];
+	pthread_t t;
+	void *got;
+	char c;
+
+	EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, other), 0);
+	EXPECT_EQ(write(other[1], "s", 1), 1);
+	EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &all), 0);
+	few = (struct rlimit){ (rlim_t)ends[0] + 1, all.rlim_max };
+	entered.n = 0;
+	EXPECT_EQ(pthread_create(&t, NULL, receives_or_not, NULL), 0);
+	await(&entered, 1);
+	settle();
+	EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+	EXPECT_EQ(dup(0), -1);
+	sends();
+	EXPECT_EQ(close(ends[0]), 0);
+	EXPECT_EQ(dup2(other[0], ends[0]), ends[0]);
+	EXPECT_EQ(pthread_join(t, &got), 0);
+	EXPECT((char)(long)got != 's');
+	EXPECT_EQ(recv(other[0], &c, 1, MSG_DONTWAIT), 1);
+	EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &all), 0);
 }
 
 /* ---- who has sent a part ---- */
