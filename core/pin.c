@@ -124,6 +124,8 @@ static void unpin_missed(struct g *gp)
 		} else if (owed) {
 			count(mp->p, courteous);
 			leave(mp, gp, POST_COURTESY, NULL, NULL);
+			/* Who looks between two such has not spun: core_looked. */
+			gp->looks = 0;
 			mp = ld_rlx(&gp->m);
 		}
 		st_rel(&gp->status, GRUNNING);

@@ -501,7 +501,7 @@ static void *polls_two(void *arg)
 			       { .fd = more[0], .events = POLLIN } };
 
 	tick(&entered);
-	EXPECT_EQ(poll(p, 2, arg ? 100 : -1), 1);
+	EXPECT_EQ(poll(p, 2, arg ? 500 : -1), 1);
 	EXPECT_EQ(p[0].revents, POLLNVAL);
 	EXPECT_EQ(p[1].revents, 0);
 	tick(&returned);
@@ -510,7 +510,7 @@ static void *polls_two(void *arg)
 
 static void *selects_two(void *arg)
 {
-	struct timeval t = { .tv_usec = 100000 };
+	struct timeval t = { .tv_usec = 500000 };
 	int high = ends[0] > more[0] ? ends[0] : more[0];
 	fd_set r, e;
 

@@ -156,7 +156,8 @@ static long switches_while_idle(int procs, bool with_ticker)
 		 (long long)after.threads, (long long)watch_seconds,
 		 (long long)(after.voluntary - before.voluntary),
 		 (long long)(after.nonvoluntary - before.nonvoluntary));
-	EXPECT_EQ(before.threads, after.threads);
+	/* But for one that had to wait for a cpu, whose P was taken. */
+	EXPECT(after.threads - before.threads <= after.nonvoluntary - before.nonvoluntary);
 
 	/* And all of them can still be woken. */
 	st_sc(&never, 1);
