@@ -267,6 +267,23 @@ enum sigplace core_sigplace(void)
 	}
 }
 
+struct g *core_sigfault(void)
+{
+	struct g *gp = getg();
+
+	if (on_g0(gp))
+		return NULL;
+	setg(NULL);
+	return gp;
+}
+
+void core_sigfaulted(struct g *gp)
+{
+	setg(gp);
+	/* Signal 32 may have come, for a G that it could not find. */
+	st_rlx(&ld_rlx(&gp->m)->preemptmissed, true);
+}
+
 bool core_sigmove(int sig, const void *info, void *uc, uintptr_t alt, size_t size,
 		  void (*fn)(int, void *, void *))
 {

@@ -51,6 +51,13 @@ enum sigplace core_sigplace(void);
 bool core_sigmove(int sig, const void *info, void *uc, uintptr_t alt, size_t size,
 		  void (*fn)(int, void *, void *));
 
+/* core_sigfault .. core_sigfaulted: about a handler that a fault in SIGPLACE_CORE brings, which
+ * would be there again upon return: it runs at once, and its calls are those of a kernel thread
+ * that is no M. core_sigfault: the G, which is hidden until then; NULL: its stack is the core's,
+ * and nothing of the program's can run. */
+struct g *core_sigfault(void);
+void core_sigfaulted(struct g *gp);
+
 /* core_sigtake: in SIGPLACE_CORE: the G, of the one that is left here and the one that is to
  * run here, that does not block sig; NULL if both do. It gets core_config.sigdue. */
 struct g *core_sigtake(int sig);

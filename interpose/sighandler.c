@@ -207,6 +207,12 @@ static bool is_fault(int sig, const siginfo_t *info)
 	return (SIGNALS_OF_FAULTS & signal_bit(sig)) && info->si_code > 0;
 }
 
+static bool of_memory(int sig, const siginfo_t *info)
+{
+	return is_fault(sig, info) &&
+	       (sig == SIGSEGV || (sig == SIGBUS && info->si_code != BUS_MCEERR_AO));
+}
+
 /* Was it sent to the process, and not to the kernel thread that it found? The clocks of cpu time
  * and timers are for who runs; SIGPIPE and SIGXFSZ come as if by this process's own kill. */
 static bool for_process(int sig, const siginfo_t *info)
@@ -242,10 +248,32 @@ static bool given_away(int sig, const siginfo_t *info)
 	return given;
 }
 
+static void handle_natively(int sig, siginfo_t *info, void *uc)
+{
+	const struct action *action = action_take(sig);
+
+	os_sigmask(handler_mask(action, sig, mask_in(uc)));
+	run_handler(action, sig, info, uc);
+}
+
+/* In the core, at the program's memory, which the handler may open: so do collectors and snapshots
+ * that are told of writes by them. Put off it would be there again for ever. */
+static void handle_in_core(int sig, siginfo_t *info, void *uc)
+{
+	struct g *gp = core_sigfault();
+
+	if (gp) {
+		handle_natively(sig, info, uc);
+		core_sigfaulted(gp);
+	} else {
+		/* At the core's own: it is the end. */
+		action_default(sig, action_look(sig));
+	}
+}
+
 void on_signal(int sig, siginfo_t *info, void *uc)
 {
 	struct thread *t = thread_self();
-	const struct action *action;
 	bool marked = signal_marked(info);
 	int saved = errno;
 	enum sigplace place;
@@ -264,13 +292,12 @@ void on_signal(int sig, siginfo_t *info, void *uc)
 			return;
 		if (marked && !(t && signal_claim(t, sig, info)))
 			return;
-		if (t) {
+		if (t)
 			handle(sig, info, uc, place == SIGPLACE_CALL);
-		} else {
-			action = action_take(sig);
-			os_sigmask(handler_mask(action, sig, mask_in(uc)));
-			run_handler(action, sig, info, uc);
-		}
+		else
+			handle_natively(sig, info, uc);
+	} else if (of_memory(sig, info)) {
+		handle_in_core(sig, info, uc);
 	} else {
 		signals_moving(1);
 		gp = core_sigtake(sig);
