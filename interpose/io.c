@@ -230,6 +230,13 @@ static bool is_the_kernels(const struct io *io)
 	return p.revents == POLLERR || (p.revents & POLLRDHUP);
 }
 
+/* May a socket have been shut down by another of its numbers, or in another process? If it is one
+ * of datagrams the event of that is gone, and would not be told again. */
+static bool shut_elsewhere(const struct io *io)
+{
+	return io->road == ROAD_SOCKET && io->dir == POLL_READ && !io->accepts && !fd_sole(io->fd);
+}
+
 /* signal(7): with a time-out the call is never restarted. */
 bool io_interrupted(const struct io *io, const struct thread *t)
 {
@@ -275,7 +282,7 @@ static inline long sleep_once(struct io *io, struct thread *t)
 		if (r != 0)
 			return r;
 	}
-	if (t->ownfiles || (io->slept && is_the_kernels(io)))
+	if (t->ownfiles || ((io->slept || shut_elsewhere(io)) && is_the_kernels(io)))
 		return 1;
 	w.ticket[io->dir] = io->ticket;
 	/* It may have been another's that it was tried on. From the ticket on its close is seen. */

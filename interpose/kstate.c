@@ -79,7 +79,7 @@ EXPORT int setfsgid(gid_t g)
 
 /* Who names himself does so by his tid, which is heddle's. Of a version that it does not know the
  * kernel says which it does. */
-int capability(void *header, void *data, bool sets)
+static int capability(void *header, void *data, bool sets)
 {
 	const struct thread *t = io_self();
 	struct __user_cap_header_struct own;
@@ -345,6 +345,10 @@ bool state_call(long nr, const long *a, long *r)
 	switch (nr) {
 	case SYS_prctl:
 		*r = prctl((int)a[0], a[1], a[2], a[3], a[4]);
+		return true;
+	case SYS_capget:
+	case SYS_capset:
+		*r = capability((void *)a[0], (void *)a[1], nr == SYS_capset);
 		return true;
 	case SYS_unshare:
 		state_settle();

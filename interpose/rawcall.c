@@ -20,6 +20,7 @@
 #include "os.h"
 #include "preempt.h"
 #include "rawfutex.h"
+#include "rawwait.h"
 #include "segments.h"
 #include "signals.h"
 #include "syscall.h"
@@ -166,72 +167,7 @@ static bool thread_call(struct thread *t, long nr, long *a, long *r)
 }
 
 /* Calls that go the road of the function of that name, which answers as syscall() does. False: it
- * is none of them. Here those that wait for descriptors, and capabilities. */
-static bool waiting_call(long nr, const long *a, long *r)
-{
-	switch (nr) {
-	case SYS_read:
-		*r = read((int)a[0], (void *)a[1], (size_t)a[2]);
-		return true;
-	case SYS_write:
-		*r = write((int)a[0], (const void *)a[1], (size_t)a[2]);
-		return true;
-	case SYS_readv:
-		*r = readv((int)a[0], (const struct iovec *)a[1], (int)a[2]);
-		return true;
-	case SYS_writev:
-		*r = writev((int)a[0], (const struct iovec *)a[1], (int)a[2]);
-		return true;
-	case SYS_recvfrom:
-		*r = recvfrom((int)a[0], (void *)a[1], (size_t)a[2], (int)a[3],
-			      (struct sockaddr *)a[4], (socklen_t *)a[5]);
-		return true;
-	case SYS_sendto:
-		*r = sendto((int)a[0], (const void *)a[1], (size_t)a[2], (int)a[3],
-			    (const struct sockaddr *)a[4], (socklen_t)a[5]);
-		return true;
-	case SYS_recvmsg:
-		*r = recvmsg((int)a[0], (struct msghdr *)a[1], (int)a[2]);
-		return true;
-	case SYS_sendmsg:
-		*r = sendmsg((int)a[0], (const struct msghdr *)a[1], (int)a[2]);
-		return true;
-	case SYS_connect:
-		*r = connect((int)a[0], (const struct sockaddr *)a[1], (socklen_t)a[2]);
-		return true;
-	case SYS_accept:
-		*r = accept((int)a[0], (struct sockaddr *)a[1], (socklen_t *)a[2]);
-		return true;
-	case SYS_accept4:
-		*r = accept4((int)a[0], (struct sockaddr *)a[1], (socklen_t *)a[2], (int)a[3]);
-		return true;
-	case SYS_capget:
-	case SYS_capset:
-		*r = capability((void *)a[0], (void *)a[1], nr == SYS_capset);
-		return true;
-	case SYS_poll:
-		*r = poll((struct pollfd *)a[0], (nfds_t)a[1], (int)a[2]);
-		return true;
-	case SYS_epoll_wait:
-		*r = epoll_wait((int)a[0], (struct epoll_event *)a[1], (int)a[2], (int)a[3]);
-		return true;
-	case SYS_epoll_ctl:
-		*r = epoll_ctl((int)a[0], (int)a[1], (int)a[2], (struct epoll_event *)a[3]);
-		return true;
-	case SYS_clock_nanosleep:
-		*r = answer(-clock_nanosleep((clockid_t)a[0], (int)a[1],
-					     (const struct timespec *)a[2],
-					     (struct timespec *)a[3]));
-		return true;
-	case SYS_nanosleep:
-		*r = nanosleep((const struct timespec *)a[0], (struct timespec *)a[1]);
-		return true;
-	default:
-		return false;
-	}
-}
-
-/* Those that make, change and end descriptors. */
+ * is none of them. Here those that make, change and end descriptors; rawwait.c's wait for some. */
 static bool number_call(long nr, const long *a, long *r)
 {
 	switch (nr) {
@@ -379,7 +315,7 @@ static bool policy_of_any(long nr, const long *a, long *r)
 
 static bool function_call(long nr, const long *a, long *r)
 {
-	return waiting_call(nr, a, r) || number_call(nr, a, r) || signal_call(nr, a, r) ||
+	return raw_wait(nr, a, r) || number_call(nr, a, r) || signal_call(nr, a, r) ||
 	       state_call(nr, a, r) || policy_of_any(nr, a, r);
 }
 

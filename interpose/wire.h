@@ -69,9 +69,6 @@ enum breeds { BREEDS = 1, BREEDS_POLICY = 2 };
  * kernel means a kernel thread. */
 void state_changes(struct thread *t, long nr, const long *a);
 
-/* capability: capset or capget, as they answer. */
-int capability(void *header, void *data, bool sets);
-
 /* state_kept: the system call nr is about to be made, by any thread: is it one by which the kernel
  * means a kernel thread, for good, of the cpu's? Then it is that thread's. */
 void state_kept(long nr, const long *a);

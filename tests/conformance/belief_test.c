@@ -2,6 +2,7 @@
  * at the other end of a message, by a raw call. A read then says so, natively and here. */
 #include "common.h"
 
+#include <netinet/in.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -355,4 +356,44 @@ TEST(eight_megabytes_are_enough_to_lock_a_small_program)
 	}
 	EXPECT_EQ(waitpid(pid, &status, 0), pid);
 	EXPECT_EQ(status, 0);
+}
+
+/* ---- shut down by another number ---- */
+
+static struct event entered, shut;
+
+/* Of datagrams: the end is told once, and who is not to wait finds nothing. */
+static void *receives_to_the_end(void *number)
+{
+	char c;
+
+	tick(&entered);
+	EXPECT_EQ(recv((int)(long)number, &c, 1, 0), 1);
+	tick(&entered);
+	await(&shut, 1);
+	EXPECT_EQ(recv((int)(long)number, &c, 1, 0), 0);
+	return NULL;
+}
+
+TEST(datagrams_end_that_were_shut_down_by_another_number)
+{
+	struct sockaddr_in me = { .sin_family = AF_INET };
+	int fd = socket(AF_INET, SOCK_DGRAM, 0), number;
+	socklen_t len = sizeof(me);
+	pthread_t t;
+
+	me.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	EXPECT_EQ(bind(fd, (struct sockaddr *)&me, len), 0);
+	EXPECT_EQ(getsockname(fd, (struct sockaddr *)&me, &len), 0);
+	EXPECT_EQ(connect(fd, (struct sockaddr *)&me, len), 0);
+	number = dup(fd);
+	EXPECT_EQ(pthread_create(&t, NULL, receives_to_the_end, (void *)(long)number), 0);
+	await(&entered, 1);
+	settle();
+	EXPECT_EQ(send(fd, "x", 1, 0), 1);
+	await(&entered, 2);
+	EXPECT_EQ(shutdown(fd, SHUT_RD), 0);
+	settle();
+	tick(&shut);
+	EXPECT_EQ(pthread_join(t, NULL), 0);
 }

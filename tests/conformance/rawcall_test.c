@@ -464,3 +464,96 @@ TEST(before_there_is_a_second_thread_a_raw_call_is_made_in_glibc_s_text)
 	EXPECT_EQ(r, pid);
 	EXPECT_EQ(handled.n, 0);
 }
+
+/* ---- raw waits with a mask ---- */
+
+static _Atomic int let_in;
+
+static void is_let_in(int sig)
+{
+	(void)sig;
+	let_in++;
+}
+
+enum { SIZE = sizeof(long) }; /* of the kernel's mask */
+
+static long by_ppoll(const sigset_t *mask, struct timespec *span, long size)
+{
+	return syscall(SYS_ppoll, NULL, 0L, span, mask, size);
+}
+
+static long by_pselect6(const sigset_t *mask, struct timespec *span, long size)
+{
+	const void *both[2] = { mask, (void *)size };
+
+	return syscall(SYS_pselect6, 0L, NULL, NULL, NULL, span, both);
+}
+
+static long by_epoll_pwait(const sigset_t *mask, struct timespec *span, long size)
+{
+	struct epoll_event ev;
+	int set = epoll_create1(0);
+	long r = syscall(SYS_epoll_pwait, set, &ev, 1L, span ? 1L : -1L, mask, size);
+	int why = errno;
+
+	EXPECT_EQ(close(set), 0);
+	errno = why;
+	return r;
+}
+
+static long (*const masked_ways[])(const sigset_t *, struct timespec *,
+				   long) = { by_ppoll, by_pselect6, by_epoll_pwait };
+enum { MASKED_WAYS = sizeof(masked_ways) / sizeof(*masked_ways) };
+
+static void *is_interrupted(void *arg)
+{
+	struct sigaction a = { .sa_handler = is_let_in };
+	sigset_t mask;
+
+	EXPECT_EQ(sigaction(SIGUSR1, &a, NULL), 0);
+	sigemptyset(&mask);
+	sigaddset(&mask, SIGUSR1);
+	EXPECT_EQ(pthread_sigmask(SIG_BLOCK, &mask, NULL), 0);
+	sigemptyset(&mask);
+	for (int i = 0; i < MASKED_WAYS; i++) {
+		EXPECT_EQ(pthread_kill(pthread_self(), SIGUSR1), 0);
+		EXPECT_EQ(let_in, i);
+		EXPECT_EQ(masked_ways[i](&mask, NULL, SIZE), -1);
+		EXPECT_EQ(errno, EINTR);
+		EXPECT_EQ(let_in, i + 1);
+	}
+	return arg;
+}
+
+TEST(a_raw_wait_lets_in_by_its_mask_what_was_sent_to_the_thread)
+{
+	on_thread(is_interrupted, NULL);
+}
+
+static void *waits_for_a_time(void *arg)
+{
+	struct timespec span;
+	sigset_t mask;
+
+	sigemptyset(&mask);
+	for (int i = 0; i < MASKED_WAYS; i++) {
+		span = (struct timespec){ .tv_nsec = MS };
+		EXPECT_EQ(masked_ways[i](&mask, &span, SIZE), 0);
+		if (masked_ways[i] != by_epoll_pwait)
+			EXPECT_EQ(span.tv_nsec, 0);
+		EXPECT_EQ(masked_ways[i](&mask, &span, SIZE + 1), -1);
+		EXPECT_EQ(errno, EINVAL);
+		EXPECT_EQ(masked_ways[i]((void *)1, &span, SIZE), -1);
+		EXPECT_EQ(errno, EFAULT);
+		/* No mask, and no size. */
+		EXPECT_EQ(masked_ways[i](NULL, &span, 0), 0);
+	}
+	EXPECT_EQ(by_ppoll(&mask, (void *)1, SIZE), -1);
+	EXPECT_EQ(errno, EFAULT);
+	return arg;
+}
+
+TEST(a_raw_wait_with_a_mask_says_what_is_left_and_what_is_wrong)
+{
+	on_thread(waits_for_a_time, NULL);
+}
