@@ -110,9 +110,11 @@ int netpoll_leaves(int fd);
 
 /* netpoll_takes: does a poll of fd take what it tells? Then it would be ours that hears of it, and
  * not the program's: it is not watched. Any context. netpoll_leave: fd is not to be watched any
- * more: who waits for it tries again. Context: as netpoll_leaves. */
+ * more: who waits for it tries again. netpoll_taken: such a file is about to be in a set of the
+ * program's. Context of these two: as netpoll_leaves. */
 bool netpoll_takes(int fd);
 void netpoll_leave(int fd);
+void netpoll_taken(void);
 
 /* netpoll_end: beyond all descriptors that were ever waited for. */
 int netpoll_end(void);

@@ -134,12 +134,23 @@ static uint32_t events_of(uint8_t dirs)
 	return events;
 }
 
+/* The program has sets with such in them. Which are those, and which have one of those in them, by
+ * whatever number, nobody keeps: all sets are taken for such from then on. */
+static ATOMIC(bool) insets;
+
+static bool is_taker(const char *name, size_t len)
+{
+	static const char perf[] = "anon_inode:[perf_event]", set[] = "anon_inode:[eventpoll]";
+
+	return (len == sizeof(perf) - 1 && memcmp(name, perf, len) == 0) ||
+	       (ld_sc(&insets) && len == sizeof(set) - 1 && memcmp(name, set, len) == 0);
+}
+
 /* As those of files of /proc do, and but for them hardly any regular file has a poll; and of perf's
  * events. */
 bool netpoll_takes(int fd)
 {
-	static const char perf[] = "anon_inode:[perf_event]";
-	char path[32], name[sizeof(perf)];
+	char path[32], name[32];
 	struct text t = TEXT(path);
 	struct statx st;
 	bool takes = false;
@@ -150,13 +161,26 @@ bool netpoll_takes(int fd)
 		uint32_t type = st.stx_mode & S_IFMT;
 		text_put(&t, "/proc/self/fd/");
 		text_num(&t, fd);
-		takes = type == S_IFREG || (type == 0 &&
-					    arch_syscall3(__NR_readlink, (long)path, (long)name,
-							  sizeof(name)) == sizeof(perf) - 1 &&
-					    memcmp(name, perf, sizeof(perf) - 1) == 0);
+		takes = type == S_IFREG;
+		if (type == 0) {
+			long n = arch_syscall3(__NR_readlink, (long)path, (long)name, sizeof(name));
+			takes = n > 0 && is_taker(name, (size_t)n);
+		}
 	}
 	filters_looked();
 	return takes;
+}
+
+/* Who registers one just now has its lock, and is seen, or looks after us. */
+void netpoll_taken(void)
+{
+	int end = netpoll_end();
+
+	if (xchg_sc(&insets, true))
+		return;
+	for (int fd = 0; fd < end; fd++)
+		if (netpoll_takes(fd))
+			netpoll_leave(fd);
 }
 
 static int epoll_add(int fd, uint8_t dirs, bool known, uint64_t data)

@@ -141,8 +141,10 @@ EXPORT int epoll_ctl(int set, int op, int fd, struct epoll_event *event)
 		return real_table.epoll_ctl(set, op, fd, event);
 	leaves = op == EPOLL_CTL_ADD && !fd_mute(set) && (netpoll_takes(fd) || fd_mute(fd));
 	/* Before it is there. */
-	if (leaves)
+	if (leaves) {
+		netpoll_taken();
 		left_to_the_kernel(set);
+	}
 	r = arch_syscall4(SYS_epoll_ctl, set, op, fd, (long)event);
 	/* With ours above it there may be one too many. */
 	if (op == EPOLL_CTL_ADD && (r == -EINVAL || r == -ELOOP) && netpoll_known(set)) {

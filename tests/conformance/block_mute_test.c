@@ -46,20 +46,56 @@ static void *has_a_set(void *arg)
 	return arg;
 }
 
+/* It is in there before the file is in it. */
+static void *has_a_set_of_sets(void *arg)
+{
+	struct epoll_event e = { .events = EPOLLPRI }, in = { .events = EPOLLIN };
+	int inner = epoll_create1(0), outer = epoll_create1(0);
+
+	EXPECT_EQ(epoll_ctl(outer, EPOLL_CTL_ADD, inner, &in), 0);
+	EXPECT_EQ(epoll_ctl(inner, EPOLL_CTL_ADD, open(mounts, O_RDONLY), &e), 0);
+	EXPECT_EQ(epoll_wait(outer, &e, 1, -1), 1);
+	return arg;
+}
+
+static void *has_two_numbers(void *arg)
+{
+	struct epoll_event e = { .events = EPOLLPRI | EPOLLET };
+	int set = epoll_create1(0);
+
+	EXPECT_EQ(epoll_ctl(set, EPOLL_CTL_ADD, open(mounts, O_RDONLY), &e), 0);
+	EXPECT_EQ(epoll_wait(dup(set), &e, 1, -1), 1);
+	EXPECT_EQ(e.events, EPOLLERR | EPOLLPRI);
+	return arg;
+}
+
+static void *polls_a_set(void *arg)
+{
+	struct epoll_event e = { .events = EPOLLPRI };
+	struct pollfd p = { .fd = epoll_create1(0), .events = POLLIN };
+
+	EXPECT_EQ(epoll_ctl(p.fd, EPOLL_CTL_ADD, open(mounts, O_RDONLY), &e), 0);
+	p.fd = dup(p.fd);
+	EXPECT_EQ(poll(&p, 1, -1), 1);
+	return arg;
+}
+
 static void mounts_one(void)
 {
-	void *(*const watches[])(void *) = { polls, selects, has_a_set };
-	pthread_t t[3];
+	void *(*const watches[])(void *) = { polls,	has_a_set_of_sets, selects,
+					     has_a_set, has_two_numbers,   polls_a_set };
+	enum { WATCHES = sizeof(watches) / sizeof(*watches) };
+	pthread_t t[WATCHES];
 
 	/* Who may not mount anything learns nothing. */
 	if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0 ||
 	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
 		_exit(0);
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < WATCHES; i++)
 		start(&t[i], 1, watches[i], NULL);
 	settle();
 	EXPECT_EQ(mount("none", "/proc", "tmpfs", 0, NULL), 0);
-	join(t, 3);
+	join(t, WATCHES);
 	_exit(0);
 }
 
