@@ -1,5 +1,5 @@
-/* Conditions and their mutexes in pages that the program guards against writes, and opens in its handler,
- * as collectors and snapshots do. The same holds natively. */
+/* Conditions and their mutexes in pages that the program guards against writes, and opens in its
+ * handler, as collectors and snapshots do. The same holds natively. */
 #include "event.h"
 
 #include <signal.h>
