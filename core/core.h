@@ -135,7 +135,8 @@ int newproc(void (*fn)(void *), void *arg, size_t stacksize, struct g **gp);
  * run many times, on whatever lies below `base`.
  *
  * ghost: makes one, dead as yet. NULL without memory.
- * gtake: a dead one from the free lists, with a stack about as large as asked for; or NULL.
+ * gtake: a dead one from the free lists, with a stack about as large as asked for, above no
+ *        smaller a guard; or NULL.
  * gstart: runs fn(arg) on one that ghost or gtake gave, as newproc does; mask is its
  *         signal mask. fn begins inside the core and calls gbegun once it can bear whatever
  *         sigdue and divert do: before, no handler of the program's runs on it.
@@ -152,7 +153,7 @@ struct ghostspec {
 };
 struct g *ghost(const struct ghostspec *spec);
 void grehost(struct g *gp, const struct ghostspec *spec);
-struct g *gtake(size_t stacksize);
+struct g *gtake(size_t stacksize, size_t guard);
 void gstart(struct g *gp, void (*fn)(void *), void *arg, uint64_t sigmask);
 void gbegun(void);
 void gkeep(bool keep);

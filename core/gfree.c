@@ -15,6 +15,8 @@ enum {
 	GFREE_WARM = 2048,
 	ROUND_NS = 500 * 1000 * 1000,
 	SOON_NS = 1000 * 1000,
+	/* Of every hosted one. */
+	LEAST_GUARD = 4096,
 	/* In one look of sysmon's, which has others to see to. */
 	AT_ONCE = 32,
 };
@@ -117,29 +119,31 @@ void gfree_put(struct p *pp, struct g *gp)
 		put_all(pp, spill(gp, GFREE_LOCAL / 2), GFREE_LOCAL / 2);
 }
 
-/* Can it run what asks for so much stack? One that is not hosted is given another. */
-static bool fits(const struct g *gp, size_t size)
+/* Can it run what asks for so much stack, above such a guard? One that is not hosted is given
+ * another. */
+static bool fits(const struct g *gp, size_t size, size_t guard)
 {
 	size_t have = gp->stack.hi - gp->stack.lo;
 
-	return !gp->hosted || (have >= size && have / 4 <= size);
+	return !gp->hosted || (have >= size && have / 4 <= size &&
+			       (guard <= LEAST_GUARD || stackguard(&gp->stack) >= guard));
 }
 
-static struct g *get_foreign(size_t size)
+static struct g *get_foreign(size_t size, size_t guard)
 {
 	struct g *gp;
 
 	lock(&sched.glock);
 	gp = pool_get_locked();
 	unlock(&sched.glock);
-	if (gp && !fits(gp, size)) {
+	if (gp && !fits(gp, size, guard)) {
 		gfree_put(NULL, gp);
 		gp = NULL;
 	}
 	return gp;
 }
 
-struct g *gfree_get(struct p *pp, size_t size)
+struct g *gfree_get(struct p *pp, size_t size, size_t guard)
 {
 	struct g *list, **at, *gp;
 	int32_t n;
@@ -148,7 +152,7 @@ struct g *gfree_get(struct p *pp, size_t size)
 	if (ld_rlx(&sched.ngfree) == 0 && (!pp || !ld_rlx(&pp->gfree)))
 		return NULL;
 	if (!pp)
-		return get_foreign(size);
+		return get_foreign(size, guard);
 	list = take_all(pp);
 	n = list ? pp->ngfree : 0;
 	if (!list) {
@@ -161,7 +165,7 @@ struct g *gfree_get(struct p *pp, size_t size)
 		unlock(&sched.glock);
 	}
 	for (at = &list; (gp = *at) != NULL; at = &gp->schedlink) {
-		if (!fits(gp, size))
+		if (!fits(gp, size, guard))
 			continue;
 		*at = gp->schedlink;
 		n--;

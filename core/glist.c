@@ -183,7 +183,7 @@ int newproc(void (*fn)(void *), void *arg, size_t stacksize, struct g **out)
 	bool recycled = true;
 	int r = 0;
 
-	gp = gfree_get(pp, stacksize);
+	gp = gfree_get(pp, stacksize, 0);
 	if (!gp) {
 		recycled = false;
 		gp = gnew();
@@ -263,12 +263,12 @@ struct g *gown(size_t stacksize)
 	return NULL;
 }
 
-struct g *gtake(size_t size)
+struct g *gtake(size_t size, size_t guard)
 {
 	struct g *self = getg(), *gp;
 	struct m *mp = enter(self);
 
-	gp = gfree_get(mp ? ld_rlx(&mp->p) : NULL, size);
+	gp = gfree_get(mp ? ld_rlx(&mp->p) : NULL, size, guard);
 	outof(self);
 	return gp;
 }

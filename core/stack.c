@@ -290,6 +290,16 @@ static struct slot *slot_find_locked(const struct stack *st)
 	return i < a->fresh ? &a->slots[i] : NULL;
 }
 
+size_t stackguard(const struct stack *st)
+{
+	struct g *self = stack_lock();
+	const struct slot *s = slot_find_locked(st);
+	size_t guard = s ? s->arena->class->guard : 0;
+
+	stack_unlock(self);
+	return guard;
+}
+
 void stackfree(const struct stack *st)
 {
 	static const char wrong[] = "heddle: stackfree of a stack that is not in use\n";

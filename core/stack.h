@@ -20,6 +20,9 @@ struct stack {
  * Context  any; Locks: RANK_STACK. Order: stackfree before is visible. */
 int stackalloc(struct stack *st, size_t size, size_t guard);
 
+/* stackguard: how large the guard below it is. Context, Locks: as stackalloc. */
+size_t stackguard(const struct stack *st);
+
 /* stackexecutable: the stacks of the arenas to come are to be, for a program that asks for it. */
 void stackexecutable(void);
 

@@ -241,7 +241,9 @@ static int thread_harvest(const struct request *req, struct thread **out)
 		t->harvest.lo = (uintptr_t)req->stack;
 		t->harvest.size = req->size;
 	} else {
-		if (stackalloc(&stack, req->size + STACK_EXTRA, req->guard) < 0) {
+		/* It is to serve others, too. */
+		size_t guard = req->guard > PAGE ? req->guard : PAGE;
+		if (stackalloc(&stack, req->size + STACK_EXTRA, guard) < 0) {
 			spare_give(t);
 			return EAGAIN;
 		}
@@ -275,12 +277,11 @@ static int thread_new(const struct request *req, struct thread **out)
 	struct thread *t;
 	uint32_t settled;
 
-	/* A recycled one has a guard of a page. */
-	if (!req->stack && req->guard <= PAGE)
-		gp = gtake(req->size + STACK_EXTRA);
+	if (!req->stack)
+		gp = gtake(req->size + STACK_EXTRA, req->guard);
 	if (!gp) {
 		int r = thread_harvest(req, out);
-		if (r != EAGAIN || req->stack || req->guard > PAGE)
+		if (r != EAGAIN || req->stack)
 			return r;
 		/* No memory: those that are about to end, and the dead of all Ps. */
 		sched_yield();
@@ -289,7 +290,7 @@ static int thread_new(const struct request *req, struct thread **out)
 			ggather();
 		do {
 			settled = thread_self() ? gsettled() : 0;
-			gp = gtake(req->size + STACK_EXTRA);
+			gp = gtake(req->size + STACK_EXTRA, req->guard);
 		} while (!gp && thread_self() && settled != gsettled());
 		if (!gp)
 			return r;

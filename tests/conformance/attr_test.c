@@ -70,19 +70,33 @@ static void *touches_below(void *arg)
 	_exit(0);
 }
 
-/* How a process ends that touches so many bytes below the stack of a thread with that guard. */
-static int touched(long guard, long below)
+static void *ends(void *arg)
+{
+	return arg;
+}
+
+static void has_guard(long guard, void *(*fn)(void *), long arg)
 {
 	pthread_attr_t attr;
-	pid_t pid = fork();
 	pthread_t t;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setguardsize(&attr, (size_t)guard);
+	pthread_create(&t, &attr, fn, (void *)arg);
+	pthread_join(t, NULL);
+}
+
+/* How a process ends that touches so many bytes below the stack of a thread with that guard. Others
+ * had their stacks before. */
+static int touched(long guard, long below)
+{
+	pid_t pid = fork();
 	int status;
 
 	if (pid == 0) {
-		pthread_attr_init(&attr);
-		pthread_attr_setguardsize(&attr, (size_t)guard);
-		pthread_create(&t, &attr, touches_below, (void *)below);
-		pthread_join(t, NULL);
+		has_guard(0, ends, 0);
+		has_guard(PAGE, ends, 0);
+		has_guard(guard, touches_below, below);
 		_exit(1);
 	}
 	status = status_of(pid);

@@ -146,6 +146,23 @@ static void costs_nothing(void (*try)(void))
 	EXPECT_EQ(on_thread(same, (void *)5), 5);
 }
 
+static void has_a_large_guard(void)
+{
+	pthread_attr_t attr;
+	pthread_t t;
+
+	pthread_attr_init(&attr);
+	EXPECT_EQ(pthread_attr_setguardsize(&attr, 16 * PAGE), 0);
+	EXPECT_EQ(pthread_create(&t, &attr, same, NULL), 0);
+	EXPECT_EQ(pthread_join(t, NULL), 0);
+	pthread_attr_destroy(&attr);
+}
+
+TEST(one_with_a_large_guard_costs_nothing_that_has_ended)
+{
+	costs_nothing(has_a_large_guard);
+}
+
 static void asks_for_too_much(void)
 {
 	pthread_attr_t attr;
