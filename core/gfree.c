@@ -4,8 +4,11 @@
  *
  * How deep a stack was used nobody knows. Natively its pages go with the thread, by a call that
  * takes as long as a recycled G's whole life may. Here sysmon sees to it, for those that nobody
- * wanted for a while: at each round it takes the lists of all Ps; what is in the pool's fresh list
- * at one round, and still at the next, is aged: its pages but the hot ones go, and it is cold. */
+ * wanted for a while: at each round it takes the lists of all Ps; what is on the pool's fresh shelf
+ * at one round, and still at the next, is aged: its pages but the hot ones go, and it is cold.
+ *
+ * Threads may have stacks of many sizes, and who asks for one finds what fits however many others
+ * there are: a shelf has bins, by the power of two below a stack's size. */
 #include "core.h"
 #include "futex.h"
 #include "sched.h"
@@ -17,6 +20,11 @@ enum {
 	SOON_NS = 1000 * 1000,
 	/* Of every hosted one. */
 	LEAST_GUARD = 4096,
+	/* So many are looked at in a bin. */
+	LOOKS = 32,
+	/* A stack of less is in the first bin of hosted ones. The bin before is for those that have
+	 * their stacks to come. */
+	BIN_SHIFT = 13,
 	/* In one look of sysmon's, which has others to see to. */
 	AT_ONCE = 32,
 };
@@ -28,35 +36,106 @@ static void cool(struct g *gp)
 
 /* ---- the pool ---- */
 
-static struct g *pop_locked(ATOMIC(struct g *) *list)
+/* Can it run what asks for so much stack, above such a guard? One that is not hosted is given
+ * another. */
+static bool fits(const struct g *gp, size_t size, size_t guard)
 {
-	struct g *gp = ld_rlx(list);
+	size_t have = gp->stack.hi - gp->stack.lo;
 
-	if (gp) {
-		st_rlx(list, gp->schedlink);
-		st_rlx(&sched.ngfree, ld_rlx(&sched.ngfree) - 1);
-	}
+	return !gp->hosted || (have >= size && have / 4 <= size &&
+			       (guard <= LEAST_GUARD || stackguard(&gp->stack) >= guard));
+}
+
+static int bin_of(size_t size)
+{
+	int bin = size >> BIN_SHIFT ? 64 - __builtin_clzl(size >> BIN_SHIFT) : 1;
+
+	return bin < GFREE_BINS ? bin : GFREE_BINS - 1;
+}
+
+static int bin_of_g(const struct g *gp)
+{
+	return gp->hosted ? bin_of(gp->stack.hi - gp->stack.lo) : 0;
+}
+
+/* Locks, of these: sched.glock. */
+static void shelf_add(struct gshelf *s, int n)
+{
+	st_rlx(&s->n, ld_rlx(&s->n) + n);
+	st_rlx(&sched.ngfree, ld_rlx(&sched.ngfree) + n);
+}
+
+static void shelf_put(struct gshelf *s, struct g *gp)
+{
+	struct g **bin = &s->bin[bin_of_g(gp)];
+
+	gp->schedlink = *bin;
+	*bin = gp;
+	shelf_add(s, 1);
+}
+
+static struct g *bin_take(struct gshelf *s, int bin, size_t size, size_t guard)
+{
+	struct g **at = &s->bin[bin], *gp;
+
+	for (int i = 0; (gp = *at) != NULL && i < LOOKS; at = &gp->schedlink, i++)
+		if (fits(gp, size, guard)) {
+			*at = gp->schedlink;
+			shelf_add(s, -1);
+			return gp;
+		}
+	return NULL;
+}
+
+static struct g *shelf_take(struct gshelf *s, size_t size, size_t guard)
+{
+	/* Up to four times as large: in the bin of that size, or in the next two. */
+	int bin = bin_of(size), last = bin + 2 < GFREE_BINS ? bin + 2 : GFREE_BINS - 1;
+	struct g *gp;
+
+	if (ld_rlx(&s->n) == 0)
+		return NULL;
+	gp = bin_take(s, 0, size, guard);
+	for (; !gp && bin <= last; bin++)
+		gp = bin_take(s, bin, size, guard);
 	return gp;
 }
 
-static void push(ATOMIC(struct g *) *list, struct g *first, struct g *last, int32_t n)
+/* Any. */
+static struct g *shelf_pop(struct gshelf *s)
 {
-	if (n == 0)
-		return;
-	lock(&sched.glock);
-	last->schedlink = ld_rlx(list);
-	st_rlx(list, first);
-	st_rlx(&sched.ngfree, ld_rlx(&sched.ngfree) + n);
-	unlock(&sched.glock);
+	struct g *gp;
+
+	for (int bin = 0; bin < GFREE_BINS; bin++)
+		if ((gp = s->bin[bin]) != NULL) {
+			s->bin[bin] = gp->schedlink;
+			shelf_add(s, -1);
+			return gp;
+		}
+	return NULL;
 }
 
-static struct g *pool_get_locked(void)
+static struct g *pool_get_locked(size_t size, size_t guard)
 {
-	struct g *gp = pop_locked(&sched.gfresh);
+	struct g *gp = shelf_take(&sched.gfresh, size, guard);
 
 	if (!gp)
-		gp = pop_locked(&sched.gaged);
-	return gp ? gp : pop_locked(&sched.gcold);
+		gp = shelf_take(&sched.gaged, size, guard);
+	return gp ? gp : shelf_take(&sched.gcold, size, guard);
+}
+
+static void push(struct gshelf *s, struct g *list)
+{
+	struct g *next;
+
+	if (!list)
+		return;
+	lock(&sched.glock);
+	for (; list; list = next) {
+		next = list->schedlink;
+		shelf_put(s, list);
+	}
+	unlock(&sched.glock);
 }
 
 /* ---- those of a P ---- */
@@ -78,21 +157,16 @@ static void put_all(struct p *pp, struct g *list, int32_t n)
 /* All but the first `keep` of the list to the pool. */
 static struct g *spill(struct g *list, int32_t keep)
 {
-	struct g *gp, **at = &list, *first, *last = NULL;
+	struct g **at = &list, *first;
 	bool cold = ld_rlx(&sched.ngfree) > GFREE_WARM;
-	int32_t n = 0;
 
 	for (; keep > 0 && *at; keep--)
 		at = &(*at)->schedlink;
 	first = *at;
 	*at = NULL;
-	for (gp = first; gp; gp = gp->schedlink) {
-		if (cold)
-			cool(gp);
-		last = gp;
-		n++;
-	}
-	push(cold ? &sched.gcold : &sched.gfresh, first, last, n);
+	for (struct g *gp = cold ? first : NULL; gp; gp = gp->schedlink)
+		cool(gp);
+	push(cold ? &sched.gcold : &sched.gfresh, first);
 	return list;
 }
 
@@ -107,7 +181,8 @@ void gfree_put(struct p *pp, struct g *gp)
 	int32_t n;
 
 	if (!pp) {
-		push(&sched.gfresh, gp, gp, 1);
+		gp->schedlink = NULL;
+		push(&sched.gfresh, gp);
 		return;
 	}
 	list = take_all(pp);
@@ -119,27 +194,13 @@ void gfree_put(struct p *pp, struct g *gp)
 		put_all(pp, spill(gp, GFREE_LOCAL / 2), GFREE_LOCAL / 2);
 }
 
-/* Can it run what asks for so much stack, above such a guard? One that is not hosted is given
- * another. */
-static bool fits(const struct g *gp, size_t size, size_t guard)
-{
-	size_t have = gp->stack.hi - gp->stack.lo;
-
-	return !gp->hosted || (have >= size && have / 4 <= size &&
-			       (guard <= LEAST_GUARD || stackguard(&gp->stack) >= guard));
-}
-
 static struct g *get_foreign(size_t size, size_t guard)
 {
 	struct g *gp;
 
 	lock(&sched.glock);
-	gp = pool_get_locked();
+	gp = pool_get_locked(size, guard);
 	unlock(&sched.glock);
-	if (gp && !fits(gp, size, guard)) {
-		gfree_put(NULL, gp);
-		gp = NULL;
-	}
 	return gp;
 }
 
@@ -155,21 +216,23 @@ struct g *gfree_get(struct p *pp, size_t size, size_t guard)
 		return get_foreign(size, guard);
 	list = take_all(pp);
 	n = list ? pp->ngfree : 0;
-	if (!list) {
-		lock(&sched.glock);
-		for (at = &list; n < GFREE_LOCAL / 2 && (gp = pool_get_locked()) != NULL; n++) {
-			*at = gp;
-			at = &gp->schedlink;
-		}
-		*at = NULL;
-		unlock(&sched.glock);
-	}
-	for (at = &list; (gp = *at) != NULL; at = &gp->schedlink) {
-		if (!fits(gp, size, guard))
-			continue;
+	for (at = &list; (gp = *at) != NULL && !fits(gp, size, guard); at = &gp->schedlink)
+		continue;
+	if (gp) {
 		*at = gp->schedlink;
 		n--;
-		break;
+	} else if (ld_rlx(&sched.ngfree) > 0) {
+		/* Others like it will be asked for, too. */
+		lock(&sched.glock);
+		gp = pool_get_locked(size, guard);
+		for (struct g *more; gp && n < GFREE_LOCAL / 2 - 1; n++) {
+			more = pool_get_locked(size, guard);
+			if (!more)
+				break;
+			more->schedlink = list;
+			list = more;
+		}
+		unlock(&sched.glock);
 	}
 	put_all(pp, list, n);
 	return gp;
@@ -181,9 +244,9 @@ uint64_t gfree_next(void)
 {
 	int32_t n = ld_acq(&sched.gomaxprocs);
 
-	if (ld_rlx(&sched.gaged))
+	if (ld_rlx(&sched.gaged.n))
 		return SOON_NS;
-	if (ld_rlx(&sched.gfresh))
+	if (ld_rlx(&sched.gfresh.n))
 		return ROUND_NS;
 	for (int32_t i = 0; i < n; i++)
 		if (ld_rlx(&sched.allp[i]->gfree))
@@ -195,29 +258,31 @@ uint64_t gfree_next(void)
  * few at a time. */
 static void cool_some(void)
 {
-	struct g *first = NULL, *last = NULL, *gp;
-	int32_t n = 0;
+	struct g *first = NULL, *gp;
 
 	lock(&sched.glock);
-	for (; n < AT_ONCE && (gp = pop_locked(&sched.gaged)) != NULL; n++) {
+	for (int n = 0; n < AT_ONCE && (gp = shelf_pop(&sched.gaged)) != NULL; n++) {
 		gp->schedlink = first;
 		first = gp;
-		if (!last)
-			last = gp;
 	}
 	unlock(&sched.glock);
 	for (gp = first; gp; gp = gp->schedlink)
 		cool(gp);
-	push(&sched.gcold, first, last, n);
+	push(&sched.gcold, first);
 }
 
 static void age_all(void)
 {
 	int32_t n = ld_acq(&sched.gomaxprocs);
 
+	/* There is no aged one left. */
 	lock(&sched.glock);
-	st_rlx(&sched.gaged, ld_rlx(&sched.gfresh));
-	st_rlx(&sched.gfresh, NULL);
+	for (int bin = 0; bin < GFREE_BINS; bin++) {
+		sched.gaged.bin[bin] = sched.gfresh.bin[bin];
+		sched.gfresh.bin[bin] = NULL;
+	}
+	st_rlx(&sched.gaged.n, ld_rlx(&sched.gfresh.n));
+	st_rlx(&sched.gfresh.n, 0);
 	unlock(&sched.glock);
 	for (int32_t i = 0; i < n; i++)
 		spill(take_all(sched.allp[i]), 0);
@@ -239,9 +304,9 @@ static void hands_empty(void)
 void gfree_age(uint64_t now)
 {
 	static uint64_t due;
-	bool old = now >= due && !ld_rlx(&sched.gaged);
+	bool old = now >= due && !ld_rlx(&sched.gaged.n);
 
-	if (!ld_rlx(&sched.gaged) && !old)
+	if (!ld_rlx(&sched.gaged.n) && !old)
 		return;
 	hands_full();
 	if (old) {

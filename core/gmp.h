@@ -325,6 +325,12 @@ struct glist {
 	struct g *last;
 };
 
+/* Dead Gs, by how large their stacks are: gfree.c. */
+struct gshelf {
+	struct g *bin[GFREE_BINS];
+	ATOMIC(int32_t) n; /* read without the lock, too */
+};
+
 /* Where a policy's text has the scheduler choose as Go does not: choose.h. */
 struct knobs {
 	uint32_t grq; /* each so many slices the global queue goes first */
@@ -394,11 +400,9 @@ struct sched {
 	struct mutex stoplock; /* one stop-the-world at a time */
 
 	struct mutex glock; /* making Gs, and what is below, but for a look */
-	ATOMIC(struct g *) gfresh; /* dead Gs of the pool (gfree.c) */
+	struct gshelf gfresh, gaged, gcold; /* dead Gs of the pool (gfree.c) */
+	ATOMIC(int32_t) ngfree; /* on all three */
 	ATOMIC(uint32_t) gfreehands; /* odd: sysmon has some in its hands; a futex word */
-	ATOMIC(struct g *) gaged;
-	ATOMIC(struct g *) gcold;
-	ATOMIC(int32_t) ngfree; /* in all three */
 
 	ATOMIC(struct g *) allg; /* pushed by CAS, never shrinks */
 	ATOMIC(struct m *) allm; /* pushed by CAS, never shrinks */

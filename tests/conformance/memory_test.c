@@ -131,18 +131,17 @@ static void *same(void *arg)
 	return arg;
 }
 
-/* Grows by what is counted once, and by what a leak would be 10,000 times. */
-static void costs_nothing(void (*try)(void))
+/* Grows by what is counted once, and by what a leak would be so many times. */
+static void costs_nothing(void (*try)(void), int rounds, long most)
 {
-	enum { ROUNDS = 10000 };
 	long before;
 
-	for (int i = 0; i < ROUNDS / 100; i++)
+	for (int i = 0; i < rounds / 100; i++)
 		try();
 	before = resident();
-	for (int i = 0; i < ROUNDS; i++)
+	for (int i = 0; i < rounds; i++)
 		try();
-	comes_down_to(before + 2 * MIB);
+	comes_down_to(before + most);
 	EXPECT_EQ(on_thread(same, (void *)5), 5);
 }
 
@@ -160,7 +159,42 @@ static void has_a_large_guard(void)
 
 TEST(one_with_a_large_guard_costs_nothing_that_has_ended)
 {
-	costs_nothing(has_a_large_guard);
+	costs_nothing(has_a_large_guard, 10000, 2 * MIB);
+}
+
+enum { CROWD = 100 };
+
+static void *waits_for_all(void *arg)
+{
+	pthread_barrier_wait(&all);
+	return arg;
+}
+
+static void has_a_stack(size_t bytes, int n, void *(*fn)(void *))
+{
+	pthread_attr_t attr;
+	pthread_t t[CROWD];
+
+	pthread_attr_init(&attr);
+	EXPECT_EQ(pthread_attr_setstacksize(&attr, bytes), 0);
+	for (int i = 0; i < n; i++)
+		EXPECT_EQ(pthread_create(&t[i], &attr, fn, NULL), 0);
+	for (int i = 0; i < n; i++)
+		EXPECT_EQ(pthread_join(t[i], NULL), 0);
+	pthread_attr_destroy(&attr);
+}
+
+static void make_a_crowd_and_one_that_is_larger(void)
+{
+	has_a_stack(192 * 1024, CROWD, waits_for_all);
+	has_a_stack(2 * MIB, 1, same);
+}
+
+TEST(threads_of_two_sizes_serve_again)
+{
+	EXPECT_EQ(pthread_barrier_init(&all, NULL, CROWD), 0);
+	/* Each P may keep some. */
+	costs_nothing(make_a_crowd_and_one_that_is_larger, 100, 100 * MIB);
 }
 
 static void asks_for_too_much(void)
@@ -176,7 +210,7 @@ static void asks_for_too_much(void)
 
 TEST(a_thread_that_cannot_be_made_costs_nothing)
 {
-	costs_nothing(asks_for_too_much);
+	costs_nothing(asks_for_too_much, 10000, 2 * MIB);
 }
 
 static void has_its_own_stack(void)
@@ -194,5 +228,5 @@ static void has_its_own_stack(void)
 
 TEST(one_with_a_stack_of_the_program_s_costs_nothing)
 {
-	costs_nothing(has_its_own_stack);
+	costs_nothing(has_its_own_stack, 10000, 2 * MIB);
 }
