@@ -14,6 +14,9 @@ enum {
 	ETIMEDOUT_ = 110,
 };
 
+/* What a ticket counts; above it: there was nothing yet that counts events. */
+#define TICKETS ((uint32_t)1 << 31)
+
 FORKED _Alignas(64) static ATOMIC(int32_t) nwaiters;
 
 bool netpoll_anywaiters(void)
@@ -26,11 +29,38 @@ FORKS void pollwait_forked(void)
 	st_rlx(&nwaiters, 0);
 }
 
+/* How many were closed of which there was nothing. */
+static ATOMIC(uint32_t) unborn;
+
+static uint32_t unborn_ticket(void)
+{
+	return TICKETS | ld_sc(&unborn) % TICKETS;
+}
+
 uint32_t netpoll_ticket(int fd, enum polldir dir)
 {
 	struct polldesc *pd = descof(fd, false);
-	/* Acquire: pairs with the store in collect(). */
-	return pd ? ld_acq(&pd->events[dir]) : 0;
+	/* Acquire: pairs with the store in count_event(). */
+	return pd ? ld_acq(&pd->events[dir]) : unborn_ticket();
+}
+
+/* Release: a caller with an older ticket, whose call came too early to see this event, does not
+ * sleep. Locks: pd's. */
+static void count_event(struct polldesc *pd, int dir)
+{
+	st_rel(&pd->events[dir], (pd->events[dir] + 1) % TICKETS);
+}
+
+/* There is something now: has it been closed meanwhile? Else its events count from 0. */
+static bool born(struct pollwait *w)
+{
+	for (int dir = 0; dir < 2; dir++)
+		if (w->ticket[dir] & TICKETS) {
+			if (w->ticket[dir] != unborn_ticket())
+				return false;
+			w->ticket[dir] = 0;
+		}
+	return true;
 }
 
 /* Those that take turns stand behind the others, the oldest first. Locks, of both: pd's. */
@@ -86,11 +116,9 @@ void poll_collect(struct polldesc *pd, uint8_t dirs, bool all, struct glist *lis
 {
 	struct pollwait *next;
 
-	/* Release: a caller with an older ticket, whose call came too early to see this
-	 * event, does not sleep. */
 	for (int dir = 0; dir < 2; dir++)
 		if (dirs >> dir & 1)
-			st_rel(&pd->events[dir], pd->events[dir] + 1);
+			count_event(pd, dir);
 	for (struct pollwait *w = ld_rlx(&pd->first); w; w = next) {
 		struct g *gp = w->gp;
 		next = w->next;
@@ -137,6 +165,8 @@ static int rely_on_all(struct pollwait *w, int n)
 		w[i].pd = descof(w[i].fd, true);
 		if (!w[i].pd)
 			return w[i].fd < 0 ? -EBADF_ : -ENOMEM_;
+		if (!born(&w[i]))
+			return 1;
 		lock(&w[i].pd->lock);
 		if (!seen(&w[i]))
 			r = rely_on(w[i].pd, w[i].dirs, &w[i].added);
@@ -377,7 +407,7 @@ int netpoll_forget(int fd, int moved)
 	n = renumber(pd);
 	/* Who has a ticket and does not sleep yet tries again. */
 	for (int dir = 0; dir < 2; dir++)
-		st_rel(&pd->events[dir], pd->events[dir] + 1);
+		count_event(pd, dir);
 	for (struct pollwait *w = ld_rlx(&pd->first); w; w = next) {
 		struct g *gp = w->gp;
 		bool alone = w->alone, kept = w->kept;
@@ -404,6 +434,9 @@ int netpoll_forget(int fd, int moved)
  * ticket. */
 void netpoll_closed(int fd)
 {
+	/* Sequentially consistent: whoever makes it now is seen, or sees this. */
+	if (!descof(fd, false))
+		add_sc(&unborn, 1);
 	if (descof(fd, false))
 		happened(fd, POLL_BOTH, true, false);
 }
