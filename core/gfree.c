@@ -46,16 +46,11 @@ static bool fits(const struct g *gp, size_t size, size_t guard)
 			       (guard <= LEAST_GUARD || stackguard(&gp->stack) >= guard));
 }
 
-static int bin_of(size_t size)
+uint8_t gfree_bin(size_t size)
 {
 	int bin = size >> BIN_SHIFT ? 64 - __builtin_clzl(size >> BIN_SHIFT) : 1;
 
-	return bin < GFREE_BINS ? bin : GFREE_BINS - 1;
-}
-
-static int bin_of_g(const struct g *gp)
-{
-	return gp->hosted ? bin_of(gp->stack.hi - gp->stack.lo) : 0;
+	return (uint8_t)(bin < GFREE_BINS ? bin : GFREE_BINS - 1);
 }
 
 /* Locks, of these: sched.glock. */
@@ -65,13 +60,29 @@ static void shelf_add(struct gshelf *s, int n)
 	st_rlx(&sched.ngfree, ld_rlx(&sched.ngfree) + n);
 }
 
-static void shelf_put(struct gshelf *s, struct g *gp)
+/* All from the first to the last, which are of one bin. */
+static void shelf_put(struct gshelf *s, struct g *first, struct g *last, int n)
 {
-	struct g **bin = &s->bin[bin_of_g(gp)];
+	last->schedlink = s->bin[first->bin];
+	s->bin[first->bin] = first;
+	shelf_add(s, n);
+}
 
-	gp->schedlink = *bin;
-	*bin = gp;
-	shelf_add(s, 1);
+/* So many as there are, but no more than n, of that bin; before those of list. Returns how many. */
+static int shelf_more(struct gshelf *s, int bin, int n, struct g **list)
+{
+	struct g *first = s->bin[bin], *last = first;
+	int k = 1;
+
+	if (!first || n <= 0)
+		return 0;
+	for (; k < n && last->schedlink; k++)
+		last = last->schedlink;
+	s->bin[bin] = last->schedlink;
+	last->schedlink = *list;
+	*list = first;
+	shelf_add(s, -k);
+	return k;
 }
 
 static struct g *bin_take(struct gshelf *s, int bin, size_t size, size_t guard)
@@ -90,7 +101,7 @@ static struct g *bin_take(struct gshelf *s, int bin, size_t size, size_t guard)
 static struct g *shelf_take(struct gshelf *s, size_t size, size_t guard)
 {
 	/* Up to four times as large: in the bin of that size, or in the next two. */
-	int bin = bin_of(size), last = bin + 2 < GFREE_BINS ? bin + 2 : GFREE_BINS - 1;
+	int bin = gfree_bin(size), last = bin + 2 < GFREE_BINS ? bin + 2 : GFREE_BINS - 1;
 	struct g *gp;
 
 	if (ld_rlx(&s->n) == 0)
@@ -115,25 +126,31 @@ static struct g *shelf_pop(struct gshelf *s)
 	return NULL;
 }
 
-static struct g *pool_get_locked(size_t size, size_t guard)
+/* *s: where it was. */
+static struct g *pool_get_locked(size_t size, size_t guard, struct gshelf **s)
 {
-	struct g *gp = shelf_take(&sched.gfresh, size, guard);
+	struct gshelf *const all[] = { &sched.gfresh, &sched.gaged, &sched.gcold };
+	struct g *gp = NULL;
 
-	if (!gp)
-		gp = shelf_take(&sched.gaged, size, guard);
-	return gp ? gp : shelf_take(&sched.gcold, size, guard);
+	for (int i = 0; i < 3 && !gp; i++) {
+		*s = all[i];
+		gp = shelf_take(*s, size, guard);
+	}
+	return gp;
 }
 
 static void push(struct gshelf *s, struct g *list)
 {
-	struct g *next;
+	struct g *last, *next;
 
 	if (!list)
 		return;
 	lock(&sched.glock);
 	for (; list; list = next) {
-		next = list->schedlink;
-		shelf_put(s, list);
+		int n = 1;
+		for (last = list; (next = last->schedlink) && next->bin == list->bin; n++)
+			last = next;
+		shelf_put(s, list, last, n);
 	}
 	unlock(&sched.glock);
 }
@@ -196,10 +213,11 @@ void gfree_put(struct p *pp, struct g *gp)
 
 static struct g *get_foreign(size_t size, size_t guard)
 {
+	struct gshelf *s;
 	struct g *gp;
 
 	lock(&sched.glock);
-	gp = pool_get_locked(size, guard);
+	gp = pool_get_locked(size, guard, &s);
 	unlock(&sched.glock);
 	return gp;
 }
@@ -222,16 +240,12 @@ struct g *gfree_get(struct p *pp, size_t size, size_t guard)
 		*at = gp->schedlink;
 		n--;
 	} else if (ld_rlx(&sched.ngfree) > 0) {
+		struct gshelf *s;
 		/* Others like it will be asked for, too. */
 		lock(&sched.glock);
-		gp = pool_get_locked(size, guard);
-		for (struct g *more; gp && n < GFREE_LOCAL / 2 - 1; n++) {
-			more = pool_get_locked(size, guard);
-			if (!more)
-				break;
-			more->schedlink = list;
-			list = more;
-		}
+		gp = pool_get_locked(size, guard, &s);
+		if (gp)
+			n += shelf_more(s, gp->bin, GFREE_LOCAL / 2 - 1 - n, &list);
 		unlock(&sched.glock);
 	}
 	put_all(pp, list, n);

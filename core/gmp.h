@@ -94,6 +94,7 @@ struct g {
 	ATOMIC(bool) held; /* but not yet: ghold */
 	ATOMIC(bool) pursued; /* gpursue */
 	ATOMIC(bool) fresh; /* it has yet to begin: runq.c */
+	uint8_t bin; /* gfree_bin of its stack, if it is hosted */
 	struct m *lockedm; /* wired to this M; written by the G itself */
 	ATOMIC(uint64_t) sigmask; /* the kernel's signal mask while it runs; written by gmask_set */
 	struct sigsave *frame; /* the signal frame it was preempted in, else NULL */

@@ -308,11 +308,12 @@ struct m *m_of(const struct g *gp);
  *
  * gfree_put: a G is free; on pp's list, whose owner the caller is, or (NULL) in the pool.
  * gfree_get: one with a stack of about that size and no less of a guard, or NULL.
- * gfree_purge: all of pp's to the pool.
- * gfree_age: sysmon's, at each of its rounds; gfree_next: in what time it is to come by for that;
- * 0: it need not. */
+ * gfree_bin: where the pool has hosted ones with such a stack. gfree_purge: all of pp's to the
+ * pool. gfree_age: sysmon's, at each of its rounds; gfree_next: in what time it is to come by for
+ * that; 0: it need not. */
 void gfree_put(struct p *pp, struct g *gp);
 struct g *gfree_get(struct p *pp, size_t size, size_t guard);
+uint8_t gfree_bin(size_t stacksize);
 void gfree_purge(struct p *pp);
 void gfree_age(uint64_t now);
 uint64_t gfree_next(void);
