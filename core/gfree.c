@@ -8,7 +8,8 @@
  * at one round, and still at the next, is aged: its pages but the hot ones go, and it is cold.
  *
  * Threads may have stacks of many sizes, and who asks for one finds what fits however many others
- * there are: a shelf has bins, by the power of two below a stack's size. */
+ * there are: a shelf has bins, four for each doubling of a stack's size, and as many for those with
+ * larger guards than a page. */
 #include "core.h"
 #include "futex.h"
 #include "sched.h"
@@ -25,6 +26,9 @@ enum {
 	/* A stack of less is in the first bin of hosted ones. The bin before is for those that have
 	 * their stacks to come. */
 	BIN_SHIFT = 13,
+	BIN_FINE = 2,
+	/* Of one guard. */
+	BINS = GFREE_BINS / 2,
 	/* In one look of sysmon's, which has others to see to. */
 	AT_ONCE = 32,
 };
@@ -46,11 +50,16 @@ static bool fits(const struct g *gp, size_t size, size_t guard)
 			       (guard <= LEAST_GUARD || stackguard(&gp->stack) >= guard));
 }
 
-uint8_t gfree_bin(size_t size)
+uint8_t gfree_bin(size_t size, size_t guard)
 {
-	int bin = size >> BIN_SHIFT ? 64 - __builtin_clzl(size >> BIN_SHIFT) : 1;
+	int bin = 1, log = 63 - __builtin_clzl(size | 1);
 
-	return (uint8_t)(bin < GFREE_BINS ? bin : GFREE_BINS - 1);
+	if (log >= BIN_SHIFT)
+		bin += ((log - BIN_SHIFT) << BIN_FINE) +
+		       (int)(size >> (log - BIN_FINE) & ((1 << BIN_FINE) - 1));
+	if (bin >= BINS)
+		bin = BINS - 1;
+	return (uint8_t)(guard > LEAST_GUARD ? BINS + bin : bin);
 }
 
 /* Locks, of these: sched.glock. */
@@ -100,14 +109,15 @@ static struct g *bin_take(struct gshelf *s, int bin, size_t size, size_t guard)
 
 static struct g *shelf_take(struct gshelf *s, size_t size, size_t guard)
 {
-	/* Up to four times as large: in the bin of that size, or in the next two. */
-	int bin = gfree_bin(size), last = bin + 2 < GFREE_BINS ? bin + 2 : GFREE_BINS - 1;
+	/* Up to four times as large. */
+	int bin = gfree_bin(size, guard), end = bin < BINS ? BINS : GFREE_BINS;
+	int last = bin + (2 << BIN_FINE);
 	struct g *gp;
 
 	if (ld_rlx(&s->n) == 0)
 		return NULL;
 	gp = bin_take(s, 0, size, guard);
-	for (; !gp && bin <= last; bin++)
+	for (; !gp && bin <= last && bin < end; bin++)
 		gp = bin_take(s, bin, size, guard);
 	return gp;
 }

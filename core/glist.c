@@ -243,7 +243,7 @@ void grehost(struct g *gp, const struct ghostspec *spec)
 {
 	gp->stack.lo = spec->lo;
 	gp->stack.hi = spec->hi;
-	gp->bin = gfree_bin(spec->hi - spec->lo);
+	gp->bin = gfree_bin(spec->hi - spec->lo, stackguard(&gp->stack));
 	gp->base = spec->base;
 	gp->fsbase = spec->fsbase;
 	gp->head.host = spec->host;

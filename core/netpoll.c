@@ -39,13 +39,14 @@ static struct polldesc *make_chunk(ATOMIC(struct polldesc *) *at, int fd)
 			chunk[i].lock.rank = RANK_POLLFD;
 			chunk[i].fd = fd / CHUNK * CHUNK + i;
 		}
-		/* Release: pairs with the acquire in descof. */
+		/* Sequentially consistent: as netpoll_closed has it. And release: pairs with the
+		 * acquire in descof. */
 		if (os_failed(chunk)) {
 			chunk = NULL;
 		} else {
 			if (ld_rlx(&chunksend) <= fd / CHUNK)
 				st_sc(&chunksend, fd / CHUNK + 1);
-			st_rel(at, chunk);
+			st_sc(at, chunk);
 		}
 	}
 	unlock(&init_lock);

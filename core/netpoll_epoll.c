@@ -174,13 +174,17 @@ bool netpoll_takes(int fd)
 /* Who registers one just now has its lock, and is seen, or looks after us. */
 void netpoll_taken(void)
 {
-	int end = netpoll_end();
+	static ATOMIC(bool) done;
 
-	if (xchg_sc(&insets, true))
+	if (ld_acq(&done))
 		return;
-	for (int fd = 0; fd < end; fd++)
+	/* Before the end is asked for. Two may be at it: neither goes on before all have been seen.
+	 */
+	st_sc(&insets, true);
+	for (int fd = 0, end = netpoll_end(); fd < end; fd++)
 		if (netpoll_takes(fd))
 			netpoll_leave(fd);
+	st_rel(&done, true);
 }
 
 static int epoll_add(int fd, uint8_t dirs, bool known, uint64_t data)

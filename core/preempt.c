@@ -273,6 +273,8 @@ struct g *core_sigfault(void)
 
 	if (on_g0(gp))
 		return NULL;
+	/* Who signals it marks it, and does not wait for it to park: it may be about to. */
+	st_rlx(&gp->held, true);
 	setg(NULL);
 	return gp;
 }
@@ -280,6 +282,7 @@ struct g *core_sigfault(void)
 void core_sigfaulted(struct g *gp)
 {
 	setg(gp);
+	st_rlx(&gp->held, false);
 	/* Signal 32 may have come, for a G that it could not find. */
 	st_rlx(&ld_rlx(&gp->m)->preemptmissed, true);
 }

@@ -313,7 +313,7 @@ struct m *m_of(const struct g *gp);
  * that; 0: it need not. */
 void gfree_put(struct p *pp, struct g *gp);
 struct g *gfree_get(struct p *pp, size_t size, size_t guard);
-uint8_t gfree_bin(size_t stacksize);
+uint8_t gfree_bin(size_t stacksize, size_t guard);
 void gfree_purge(struct p *pp);
 void gfree_age(uint64_t now);
 uint64_t gfree_next(void);

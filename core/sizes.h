@@ -6,7 +6,7 @@
 enum {
 	RUNQ_SIZE = 256, /* a power of two; seed 003 R1 */
 	GFREE_LOCAL = 64, /* dead Gs kept by one P before half go to sched */
-	GFREE_BINS = 32,
+	GFREE_BINS = 160, /* of their pool */
 };
 
 #endif

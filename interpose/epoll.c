@@ -134,17 +134,18 @@ static void left_to_the_kernel(int set)
 
 EXPORT int epoll_ctl(int set, int op, int fd, struct epoll_event *event)
 {
-	bool leaves;
+	bool takes, leaves;
 	long r;
 
 	if (!served())
 		return real_table.epoll_ctl(set, op, fd, event);
-	leaves = op == EPOLL_CTL_ADD && !fd_mute(set) && (netpoll_takes(fd) || fd_mute(fd));
+	takes = op == EPOLL_CTL_ADD && (netpoll_takes(fd) || fd_mute(fd));
+	leaves = takes && !fd_mute(set);
 	/* Before it is there. */
-	if (leaves) {
+	if (takes)
 		netpoll_taken();
+	if (leaves)
 		left_to_the_kernel(set);
-	}
 	r = arch_syscall4(SYS_epoll_ctl, set, op, fd, (long)event);
 	/* With ours above it there may be one too many. */
 	if (op == EPOLL_CTL_ADD && (r == -EINVAL || r == -ELOOP) && netpoll_known(set)) {

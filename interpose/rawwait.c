@@ -27,24 +27,32 @@ struct span {
 
 static long begin(struct span *s, long at)
 {
+	struct patience p;
+
 	s->at = (struct timespec *)at;
 	s->since = nanotime();
-	return at ? user_fetch(&s->whole, s->at, sizeof(s->whole)) : 0;
+	if (!at)
+		return 0;
+	if (user_fetch(&s->whole, s->at, sizeof(s->whole)) != 0)
+		return -EFAULT;
+	return for_timespec(&p, &s->whole) ? 0 : -EINVAL;
 }
 
 static void end(const struct span *s)
 {
-	struct patience p;
-	struct timespec left = { 0, 0 };
-	uint64_t ns, gone = nanotime() - s->since;
+	uint64_t gone = nanotime() - s->since;
+	struct timespec left = s->whole;
 
-	if (!s->at || !for_timespec(&p, &s->whole) || p.forever)
+	if (!s->at)
 		return;
-	ns = (uint64_t)s->whole.tv_sec * NSEC + (uint64_t)s->whole.tv_nsec;
-	if (ns > gone) {
-		left.tv_sec = (time_t)((ns - gone) / NSEC);
-		left.tv_nsec = (long)((ns - gone) % NSEC);
+	left.tv_sec -= (time_t)(gone / NSEC);
+	left.tv_nsec -= (long)(gone % NSEC);
+	if (left.tv_nsec < 0) {
+		left.tv_sec--;
+		left.tv_nsec += NSEC;
 	}
+	if (left.tv_sec < 0)
+		left = (struct timespec){ 0, 0 };
 	/* Where it cannot be written the call is none the worse. */
 	user_store(s->at, &left, sizeof(left));
 }
@@ -89,8 +97,11 @@ static long timed_wait(long nr, const long *a)
 static long epoll_masked_wait(long nr, const long *a)
 {
 	const void *mask;
-	long r = mask_of(&mask, a[4], a[5]);
+	struct span s;
+	long r = nr == SYS_epoll_pwait2 ? begin(&s, a[3]) : 0;
 
+	if (r == 0)
+		r = mask_of(&mask, a[4], a[5]);
 	if (r != 0)
 		return io_answer(r);
 	return nr == SYS_epoll_pwait ? epoll_pwait((int)a[0], (struct epoll_event *)a[1], (int)a[2],
@@ -144,10 +155,6 @@ bool raw_wait(long nr, const long *a, long *r)
 		return true;
 	case SYS_epoll_wait:
 		*r = epoll_wait((int)a[0], (struct epoll_event *)a[1], (int)a[2], (int)a[3]);
-		return true;
-	case SYS_select:
-		*r = select((int)a[0], (fd_set *)a[1], (fd_set *)a[2], (fd_set *)a[3],
-			    (struct timeval *)a[4]);
 		return true;
 	case SYS_ppoll:
 	case SYS_pselect6:

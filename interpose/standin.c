@@ -8,6 +8,7 @@
  * it makes none. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/syscall.h>
 
 #include "early.h"
@@ -341,6 +342,8 @@ static void move_users(int fd)
 			to = -1;
 		}
 	} else {
+		/* By a number that there is not. */
+		holders_move(fd, INT_MAX - 1);
 		netpoll_forget(fd, -1);
 	}
 	guard_unlock(&guard);

@@ -14,11 +14,13 @@ static int fd;
 /* ---- told once: that a file system was mounted ---- */
 
 static const char mounts[] = "/proc/self/mounts";
+static struct event watching;
 
 static void *polls(void *arg)
 {
 	struct pollfd p = { .fd = open(mounts, O_RDONLY), .events = POLLPRI };
 
+	tick(&watching);
 	EXPECT_EQ(poll(&p, 1, -1), 1);
 	EXPECT_EQ(p.revents, POLLERR | POLLPRI);
 	return arg;
@@ -31,6 +33,7 @@ static void *selects(void *arg)
 
 	FD_ZERO(&set);
 	FD_SET(its, &set);
+	tick(&watching);
 	EXPECT_EQ(select(its + 1, NULL, NULL, &set, NULL), 1);
 	return arg;
 }
@@ -41,6 +44,7 @@ static void *has_a_set(void *arg)
 	int set = epoll_create1(0);
 
 	EXPECT_EQ(epoll_ctl(set, EPOLL_CTL_ADD, open(mounts, O_RDONLY), &e), 0);
+	tick(&watching);
 	EXPECT_EQ(epoll_wait(set, &e, 1, -1), 1);
 	EXPECT_EQ(e.events, EPOLLERR | EPOLLPRI);
 	return arg;
@@ -54,6 +58,7 @@ static void *has_a_set_of_sets(void *arg)
 
 	EXPECT_EQ(epoll_ctl(outer, EPOLL_CTL_ADD, inner, &in), 0);
 	EXPECT_EQ(epoll_ctl(inner, EPOLL_CTL_ADD, open(mounts, O_RDONLY), &e), 0);
+	tick(&watching);
 	EXPECT_EQ(epoll_wait(outer, &e, 1, -1), 1);
 	return arg;
 }
@@ -64,6 +69,7 @@ static void *has_two_numbers(void *arg)
 	int set = epoll_create1(0);
 
 	EXPECT_EQ(epoll_ctl(set, EPOLL_CTL_ADD, open(mounts, O_RDONLY), &e), 0);
+	tick(&watching);
 	EXPECT_EQ(epoll_wait(dup(set), &e, 1, -1), 1);
 	EXPECT_EQ(e.events, EPOLLERR | EPOLLPRI);
 	return arg;
@@ -76,6 +82,7 @@ static void *polls_a_set(void *arg)
 
 	EXPECT_EQ(epoll_ctl(p.fd, EPOLL_CTL_ADD, open(mounts, O_RDONLY), &e), 0);
 	p.fd = dup(p.fd);
+	tick(&watching);
 	EXPECT_EQ(poll(&p, 1, -1), 1);
 	return arg;
 }
@@ -93,6 +100,7 @@ static void mounts_one(void)
 		_exit(0);
 	for (int i = 0; i < WATCHES; i++)
 		start(&t[i], 1, watches[i], NULL);
+	await(&watching, WATCHES);
 	settle();
 	EXPECT_EQ(mount("none", "/proc", "tmpfs", 0, NULL), 0);
 	join(t, WATCHES);

@@ -12,8 +12,8 @@ static struct {
 } heap;
 
 static struct event entered;
-static _Atomic int faults;
-static bool called;
+static _Atomic int faults, signalled;
+static bool called, signals_itself;
 
 static void guard(void *page)
 {
@@ -29,6 +29,8 @@ static void opens(int sig, siginfo_t *info, void *uc)
 	if (at < (char *)&heap || at >= heap.end)
 		_exit(2);
 	faults++;
+	if (signals_itself)
+		pthread_kill(pthread_self(), SIGUSR1);
 	mprotect((void *)((uintptr_t)at & -(uintptr_t)PAGE), PAGE, PROT_READ | PROT_WRITE);
 }
 
@@ -63,6 +65,21 @@ TEST(one_waits_with_a_mutex_that_is_guarded)
 {
 	set_up();
 	on_thread(waits_in_vain, &heap.mutex);
+}
+
+static void counts(int sig)
+{
+	(void)sig;
+	signalled++;
+}
+
+TEST(who_opens_it_signals_itself)
+{
+	set_up();
+	signals_itself = true;
+	EXPECT(signal(SIGUSR1, counts) != SIG_ERR);
+	on_thread(waits_in_vain, &heap.cond);
+	EXPECT_EQ(signalled, faults);
 }
 
 static void *waits_for_long(void *arg)

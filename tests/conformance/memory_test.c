@@ -170,13 +170,14 @@ static void *waits_for_all(void *arg)
 	return arg;
 }
 
-static void has_a_stack(size_t bytes, int n, void *(*fn)(void *))
+static void has_a_stack(size_t bytes, size_t guard, int n, void *(*fn)(void *))
 {
 	pthread_attr_t attr;
 	pthread_t t[CROWD];
 
 	pthread_attr_init(&attr);
 	EXPECT_EQ(pthread_attr_setstacksize(&attr, bytes), 0);
+	EXPECT_EQ(pthread_attr_setguardsize(&attr, guard), 0);
 	for (int i = 0; i < n; i++)
 		EXPECT_EQ(pthread_create(&t[i], &attr, fn, NULL), 0);
 	for (int i = 0; i < n; i++)
@@ -186,8 +187,8 @@ static void has_a_stack(size_t bytes, int n, void *(*fn)(void *))
 
 static void make_a_crowd_and_one_that_is_larger(void)
 {
-	has_a_stack(192 * 1024, CROWD, waits_for_all);
-	has_a_stack(2 * MIB, 1, same);
+	has_a_stack(192 * 1024, PAGE, CROWD, waits_for_all);
+	has_a_stack(2 * MIB, PAGE, 1, same);
 }
 
 TEST(threads_of_two_sizes_serve_again)
@@ -195,6 +196,19 @@ TEST(threads_of_two_sizes_serve_again)
 	EXPECT_EQ(pthread_barrier_init(&all, NULL, CROWD), 0);
 	/* Each P may keep some. */
 	costs_nothing(make_a_crowd_and_one_that_is_larger, 100, 100 * MIB);
+}
+
+/* Neither can have the other's. */
+static void make_crowds_of_two_kinds(void)
+{
+	has_a_stack(1100 * 1024, 4 * PAGE, CROWD, waits_for_all);
+	has_a_stack(1900 * 1024, PAGE, CROWD, waits_for_all);
+}
+
+TEST(threads_of_two_sizes_and_guards_serve_again)
+{
+	EXPECT_EQ(pthread_barrier_init(&all, NULL, CROWD), 0);
+	costs_nothing(make_crowds_of_two_kinds, 100, 100 * MIB);
 }
 
 static void asks_for_too_much(void)

@@ -550,6 +550,10 @@ static void *waits_for_a_time(void *arg)
 	}
 	EXPECT_EQ(by_ppoll(&mask, (void *)1, SIZE), -1);
 	EXPECT_EQ(errno, EFAULT);
+	/* The time goes before the mask. */
+	span.tv_nsec = -1;
+	EXPECT_EQ(by_ppoll((void *)1, &span, SIZE), -1);
+	EXPECT_EQ(errno, EINVAL);
 	return arg;
 }
 

@@ -6,7 +6,7 @@
 enum {
 	RUNQ_SIZE = 4,
 	GFREE_LOCAL = 4,
-	GFREE_BINS = 2,
+	GFREE_BINS = 4,
 };
 
 #endif
