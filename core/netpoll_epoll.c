@@ -1,7 +1,9 @@
 /* The poller's backend on epoll, edge-triggered: a descriptor is added once for each
  * direction that somebody waits for, and no call is needed for a wait after that. */
+#include <asm/statfs.h>
 #include <linux/eventpoll.h>
 #include <linux/fcntl.h>
+#include <linux/magic.h>
 #include <linux/stat.h>
 #include <string.h>
 
@@ -146,8 +148,27 @@ static bool is_taker(const char *name, size_t len)
 	       (ld_sc(&insets) && len == sizeof(set) - 1 && memcmp(name, set, len) == 0);
 }
 
-/* As those of files of /proc do, and but for them hardly any regular file has a poll; and of perf's
- * events. */
+/* Of regular files hardly any others have a poll: who tries to have one in a set is refused. */
+static bool is_kernels(int fd)
+{
+	struct statfs fs;
+
+	if (arch_syscall3(__NR_fstatfs, fd, (long)&fs, 0) != 0)
+		return false;
+	switch (fs.f_type) {
+	case PROC_SUPER_MAGIC:
+	case SYSFS_MAGIC:
+	case CGROUP_SUPER_MAGIC:
+	case CGROUP2_SUPER_MAGIC:
+	case DEBUGFS_MAGIC:
+	case TRACEFS_MAGIC:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* As those of the kernel's own files do, and of perf's events. */
 bool netpoll_takes(int fd)
 {
 	char path[32], name[32];
@@ -161,7 +182,7 @@ bool netpoll_takes(int fd)
 		uint32_t type = st.stx_mode & S_IFMT;
 		text_put(&t, "/proc/self/fd/");
 		text_num(&t, fd);
-		takes = type == S_IFREG;
+		takes = type == S_IFREG && is_kernels(fd);
 		if (type == 0) {
 			long n = arch_syscall3(__NR_readlink, (long)path, (long)name, sizeof(name));
 			takes = n > 0 && is_taker(name, (size_t)n);
@@ -179,6 +200,7 @@ void netpoll_taken(void)
 	if (ld_acq(&done))
 		return;
 	/* Before the end is asked for. Two may be at it: neither goes on before all have been seen.
+	 * done: release, for the acquire above: who finds it finds insets, too, and none watched.
 	 */
 	st_sc(&insets, true);
 	for (int fd = 0, end = netpoll_end(); fd < end; fd++)
