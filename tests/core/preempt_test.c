@@ -520,7 +520,8 @@ TEST(who_wakes_now_and_then_without_a_p_is_let_alone)
 		ended += raw_poll_nothing(3) == -RAW_EINTR;
 	end_hogs();
 	test_say("  %u of %d waits ended", ended, WAITS);
-	EXPECT_EQ(ended, 0);
+	/* As above; for who is not let alone it is nine. */
+	EXPECT(ended <= 2);
 }
 
 /* A read is begun anew by the kernel, and gives what it would have given. */
